@@ -1,0 +1,2 @@
+//! The atonce binary.
+fn main() {}
