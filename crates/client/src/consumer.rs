@@ -1,0 +1,533 @@
+//! The consumer: by assignment, or as a member of a classic group.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use atonce_kernel::{GroupId, GroupInstanceId, MemberId, Offset, Timestamp, TopicName, TopicPartition};
+use bytes::Bytes;
+
+use crate::assignor::{Assignor, RangeAssignor};
+use crate::client::Client;
+use crate::error::ConsumerError;
+use crate::record::ConsumerRecord;
+
+/// Which records of transactions are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// Only those of committed transactions, up to the first that is open.
+    ReadCommitted,
+    /// All.
+    #[default]
+    ReadUncommitted,
+}
+
+/// Where to begin in a partition for which the group has no offset, or whose offset is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OffsetReset {
+    /// At the first record there is.
+    Earliest,
+    /// At the end.
+    #[default]
+    Latest,
+    /// Nowhere: it is an error.
+    Fail,
+}
+
+/// A place in a partition to read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// The first record there is.
+    Earliest,
+    /// The end, at the consumer's isolation.
+    Latest,
+    /// What the group has committed; the reset policy decides if it has nothing.
+    Committed,
+    /// This offset.
+    Offset(Offset),
+    /// The first record at or after this time; the end if there is none.
+    Timestamp(Timestamp),
+}
+
+/// Who in a group speaks: fences offsets that a former member sends (KIP-447).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMetadata {
+    /// The group.
+    pub group_id: GroupId,
+    /// Its generation when this was taken; -1 for a consumer by assignment.
+    pub generation_id: i32,
+    /// The member; empty for a consumer by assignment.
+    pub member_id: MemberId,
+    /// The member's own name, if it is static.
+    pub instance_id: Option<GroupInstanceId>,
+}
+
+impl GroupMetadata {
+    /// A group without members that speak: offsets are taken without a check of generation.
+    pub fn without_member(group_id: impl Into<GroupId>) -> Self {
+        Self { group_id: group_id.into(), generation_id: -1, member_id: MemberId::from(""), instance_id: None }
+    }
+}
+
+/// A position to commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitPosition {
+    /// The next offset to read. Not "last record + 1": control records take offsets too.
+    pub offset: Offset,
+    /// The leader's epoch of the record before it; -1 if not known.
+    pub leader_epoch: i32,
+    /// A text kept beside it.
+    pub metadata: String,
+}
+
+/// Positions, with who says so: what `send_offsets` and `commit` take.
+///
+/// ```
+/// use atonce_client::{GroupMetadata, Positions, TopicPartition};
+///
+/// let mut positions = Positions::new(GroupMetadata::without_member("payments"));
+/// positions.insert(TopicPartition::new("orders", 0), 42);
+/// assert_eq!(positions.offset(&TopicPartition::new("orders", 0)), Some(42));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Positions {
+    group: Option<GroupMetadata>,
+    offsets: BTreeMap<TopicPartition, CommitPosition>,
+}
+
+impl Positions {
+    /// No positions yet, of `group`.
+    #[must_use]
+    pub fn new(group: GroupMetadata) -> Self {
+        Self { group: Some(group), offsets: BTreeMap::new() }
+    }
+
+    pub(crate) fn of(group: Option<GroupMetadata>, offsets: BTreeMap<TopicPartition, CommitPosition>) -> Self {
+        Self { group, offsets }
+    }
+
+    /// Sets a position: the next offset to read.
+    pub fn insert(&mut self, topic_partition: TopicPartition, offset: Offset) {
+        self.insert_with_metadata(topic_partition, offset, String::new());
+    }
+
+    /// Sets a position, and a text that is kept beside it.
+    pub fn insert_with_metadata(&mut self, topic_partition: TopicPartition, offset: Offset, metadata: String) {
+        self.offsets.insert(topic_partition, CommitPosition { offset, leader_epoch: -1, metadata });
+    }
+
+    /// Takes over all positions of `later`, and its group metadata.
+    pub fn merge(&mut self, later: Self) {
+        self.group = later.group.or(self.group.take());
+        self.offsets.extend(later.offsets);
+    }
+
+    /// The position in a partition.
+    #[must_use]
+    pub fn offset(&self, topic_partition: &TopicPartition) -> Option<Offset> {
+        self.offsets.get(topic_partition).map(|position| position.offset)
+    }
+
+    /// Who says so; `None` if the consumer has no group.
+    #[must_use]
+    pub fn group(&self) -> Option<&GroupMetadata> {
+        self.group.as_ref()
+    }
+
+    /// All positions, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = (&TopicPartition, &CommitPosition)> {
+        self.offsets.iter()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+}
+
+/// Records in the order of their partitions, and the positions after them.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The records. There may be none: then only positions have moved, over control records or aborted ones.
+    pub records: Vec<ConsumerRecord>,
+    positions: Positions,
+}
+
+impl Batch {
+    /// A batch; for tests of what reads batches.
+    #[must_use]
+    pub fn new(records: Vec<ConsumerRecord>, positions: Positions) -> Self {
+        Self { records, positions }
+    }
+
+    /// The positions after this batch in the partitions it touches, with the group's metadata as of now.
+    #[must_use]
+    pub fn positions(&self) -> Positions {
+        self.positions.clone()
+    }
+
+    /// Whether there is no record.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The records.
+    pub fn iter(&self) -> std::slice::Iter<'_, ConsumerRecord> {
+        self.records.iter()
+    }
+}
+
+impl<'batch> IntoIterator for &'batch Batch {
+    type Item = &'batch ConsumerRecord;
+    type IntoIter = std::slice::Iter<'batch, ConsumerRecord>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.records.iter()
+    }
+}
+
+impl IntoIterator for Batch {
+    type Item = ConsumerRecord;
+    type IntoIter = std::vec::IntoIter<ConsumerRecord>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.records.into_iter()
+    }
+}
+
+/// What happens to a consumer.
+#[derive(Clone, Debug)]
+pub enum ConsumerEvent {
+    /// Records, or moved positions.
+    Batch(Batch),
+    /// The group rebalances: these partitions will be given away. Commit now; this member joins again at the next call
+    /// of `next_event`, not before.
+    Revoking(Vec<TopicPartition>),
+    /// These partitions are this member's from now on (all of them, not a difference), with what the leader's assignor
+    /// had to say.
+    Assigned(Vec<TopicPartition>, Bytes),
+    /// These partitions are no longer this member's, and others may have them already: do not commit, forget what was
+    /// not committed. This member joins again at the next call.
+    Lost(Vec<TopicPartition>),
+}
+
+#[derive(Clone)]
+pub(crate) struct ConsumerSettings {
+    pub(crate) group: Option<GroupId>,
+    pub(crate) instance_id: Option<GroupInstanceId>,
+    pub(crate) isolation: Isolation,
+    pub(crate) assignor: Arc<dyn Assignor>,
+    pub(crate) session_timeout: Duration,
+    pub(crate) heartbeat_interval: Duration,
+    pub(crate) max_poll_interval: Duration,
+    pub(crate) offset_reset: OffsetReset,
+    pub(crate) fetch_bytes_max: i32,
+    pub(crate) partition_bytes_max: i32,
+    pub(crate) prefetch_bytes_max: usize,
+    pub(crate) fetch_wait_max: Duration,
+    pub(crate) batch_records_max: usize,
+    pub(crate) call_timeout: Duration,
+}
+
+/// Settings of a [`Consumer`] to be.
+#[derive(Clone)]
+pub struct ConsumerBuilder {
+    client: Client,
+    settings: ConsumerSettings,
+}
+
+impl std::fmt::Debug for ConsumerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConsumerBuilder").field("group", &self.settings.group).finish_non_exhaustive()
+    }
+}
+
+impl ConsumerBuilder {
+    pub(crate) fn new(client: Client) -> Self {
+        let settings = ConsumerSettings {
+            group: None,
+            instance_id: None,
+            isolation: Isolation::default(),
+            assignor: Arc::new(RangeAssignor),
+            session_timeout: Duration::from_secs(45),
+            heartbeat_interval: Duration::from_secs(3),
+            max_poll_interval: Duration::from_secs(300),
+            offset_reset: OffsetReset::default(),
+            fetch_bytes_max: 50 * 1024 * 1024,
+            partition_bytes_max: 1024 * 1024,
+            prefetch_bytes_max: 16 * 1024 * 1024,
+            fetch_wait_max: Duration::from_millis(500),
+            batch_records_max: 500,
+            call_timeout: Duration::from_secs(60),
+        };
+        Self { client, settings }
+    }
+
+    /// The group whose offsets are read and committed, and whose member this is if it subscribes.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<GroupId>) -> Self {
+        self.settings.group = Some(group.into());
+        self
+    }
+
+    /// Makes this a static member (KIP-345): a restart under the same name within the session rejoins at once.
+    #[must_use]
+    pub fn instance_id(mut self, instance_id: impl Into<GroupInstanceId>) -> Self {
+        self.settings.instance_id = Some(instance_id.into());
+        self
+    }
+
+    /// Which records of transactions are read; all unless set.
+    #[must_use]
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.settings.isolation = isolation;
+        self
+    }
+
+    /// Reads only what is committed.
+    #[must_use]
+    pub fn read_committed(self) -> Self {
+        self.isolation(Isolation::ReadCommitted)
+    }
+
+    /// Who divides the partitions if this member leads the group; [`RangeAssignor`] unless set.
+    #[must_use]
+    pub fn assignor(mut self, assignor: Arc<dyn Assignor>) -> Self {
+        self.settings.assignor = assignor;
+        self
+    }
+
+    /// After how long without a heartbeat the group gives this member up; 45 s unless set. The broker has bounds.
+    #[must_use]
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.session_timeout = timeout;
+        self
+    }
+
+    /// How often a heartbeat is sent; 3 s unless set. Keep it below a third of the session time-out.
+    #[must_use]
+    pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
+        self.settings.heartbeat_interval = interval;
+        self
+    }
+
+    /// How long the user may take between two calls before this member leaves the group, and how long a rebalance waits
+    /// for it; 5 minutes unless set.
+    #[must_use]
+    pub fn max_poll_interval(mut self, interval: Duration) -> Self {
+        self.settings.max_poll_interval = interval;
+        self
+    }
+
+    /// Where to begin without a committed offset; at the end unless set.
+    #[must_use]
+    pub fn auto_offset_reset(mut self, reset: OffsetReset) -> Self {
+        self.settings.offset_reset = reset;
+        self
+    }
+
+    /// The most bytes of one answer; 50 MiB unless set. A single larger batch comes nonetheless.
+    #[must_use]
+    pub fn fetch_bytes_max(mut self, bytes: i32) -> Self {
+        self.settings.fetch_bytes_max = bytes;
+        self
+    }
+
+    /// The most bytes of one partition in one answer; 1 MiB unless set. A single larger batch comes nonetheless.
+    #[must_use]
+    pub fn partition_bytes_max(mut self, bytes: i32) -> Self {
+        self.settings.partition_bytes_max = bytes;
+        self
+    }
+
+    /// How many bytes are fetched ahead of the user; 16 MiB unless set.
+    #[must_use]
+    pub fn prefetch_bytes_max(mut self, bytes: usize) -> Self {
+        self.settings.prefetch_bytes_max = bytes;
+        self
+    }
+
+    /// How long a broker may hold a fetch that has nothing to answer; 500 ms unless set.
+    #[must_use]
+    pub fn fetch_wait_max(mut self, wait: Duration) -> Self {
+        self.settings.fetch_wait_max = wait;
+        self
+    }
+
+    /// The most records of one batch; 500 unless set.
+    #[must_use]
+    pub fn batch_records_max(mut self, records: usize) -> Self {
+        self.settings.batch_records_max = records;
+        self
+    }
+
+    /// How long calls that ask the cluster wait for the answer; 1 minute unless set.
+    #[must_use]
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.call_timeout = timeout;
+        self
+    }
+
+    /// Joins the group for these topics.
+    pub async fn subscribe<T: Into<TopicName>>(
+        self,
+        topics: impl IntoIterator<Item = T>,
+    ) -> Result<Consumer, ConsumerError> {
+        let _topics: BTreeSet<TopicName> = topics.into_iter().map(Into::into).collect();
+        let _ = (self.client, self.settings);
+        Err(ConsumerError::Closed)
+    }
+
+    /// Reads these partitions, from these places, whatever a group does.
+    pub async fn assign(
+        self,
+        partitions: impl IntoIterator<Item = (TopicPartition, Position)>,
+    ) -> Result<Consumer, ConsumerError> {
+        let _ = (self.client, self.settings, partitions.into_iter().count());
+        Err(ConsumerError::Closed)
+    }
+}
+
+/// Reads records. Batches are fetched ahead, within a bound; heartbeats are sent while the user works.
+#[derive(Debug)]
+pub struct Consumer {
+    _private: (),
+}
+
+impl Consumer {
+    /// The next records, waiting for them. Rebalances are handled inside: positions that were not committed when a
+    /// partition is given away are read again by whoever gets it. `None` once [`ConsumerStop::stop`] was called.
+    pub async fn next_batch(&mut self) -> Result<Option<Batch>, ConsumerError> {
+        Err(ConsumerError::Closed)
+    }
+
+    /// What happens next; `None` if nothing does within `wait_max`, or once [`ConsumerStop::stop`] was called.
+    ///
+    /// A call is this member's sign of life to its own client: after `max_poll_interval` without one it leaves the group.
+    pub async fn next_event(&mut self, wait_max: Duration) -> Result<Option<ConsumerEvent>, ConsumerError> {
+        let _ = wait_max;
+        Err(ConsumerError::Closed)
+    }
+
+    /// A handle that ends `next_batch` and `next_event` from elsewhere.
+    #[must_use]
+    pub fn stopper(&self) -> ConsumerStop {
+        ConsumerStop { _private: () }
+    }
+
+    /// Who this is in its group, now; `None` without a group.
+    #[must_use]
+    pub fn group_metadata(&self) -> Option<GroupMetadata> {
+        None
+    }
+
+    /// The partitions that are read.
+    #[must_use]
+    pub fn assignment(&self) -> Vec<TopicPartition> {
+        Vec::new()
+    }
+
+    /// Where the next record handed to the user comes from, at least; `None` if it is not known yet, or the partition is
+    /// not this consumer's.
+    #[must_use]
+    pub fn position(&self, topic_partition: &TopicPartition) -> Option<Offset> {
+        let _ = topic_partition;
+        None
+    }
+
+    /// The positions of all partitions that are read, with the group's metadata.
+    #[must_use]
+    pub fn positions(&self) -> Positions {
+        Positions::of(None, BTreeMap::new())
+    }
+
+    /// The end of a partition at this consumer's isolation, as the last fetch saw it.
+    #[must_use]
+    pub fn last_seen_end(&self, topic_partition: &TopicPartition) -> Option<Offset> {
+        let _ = topic_partition;
+        None
+    }
+
+    /// Goes to another place; what was fetched ahead is dropped.
+    pub fn seek(&mut self, topic_partition: &TopicPartition, position: Position) -> Result<(), ConsumerError> {
+        let _ = (topic_partition, position);
+        Err(ConsumerError::Closed)
+    }
+
+    /// Hands out nothing of these partitions until [`resume`](Self::resume). What was fetched ahead is kept.
+    pub fn pause(&mut self, partitions: &[TopicPartition]) {
+        let _ = partitions;
+    }
+
+    /// Goes on with these partitions.
+    pub fn resume(&mut self, partitions: &[TopicPartition]) {
+        let _ = partitions;
+    }
+
+    /// Reads more partitions. Only for a consumer by assignment.
+    pub fn assign_more(
+        &mut self,
+        partitions: impl IntoIterator<Item = (TopicPartition, Position)>,
+    ) -> Result<(), ConsumerError> {
+        let _ = partitions.into_iter().count();
+        Err(ConsumerError::Closed)
+    }
+
+    /// Reads these partitions no longer. Only for a consumer by assignment.
+    pub fn unassign(&mut self, partitions: &[TopicPartition]) -> Result<(), ConsumerError> {
+        let _ = partitions;
+        Err(ConsumerError::Closed)
+    }
+
+    /// Goes back to what the group has committed in every partition: call it after a transaction was aborted.
+    pub async fn rewind(&mut self) -> Result<(), ConsumerError> {
+        Err(ConsumerError::Closed)
+    }
+
+    /// Commits positions by themselves, outside any transaction. Waits for the answer.
+    pub async fn commit(&mut self, positions: Positions) -> Result<(), ConsumerError> {
+        let _ = positions;
+        Err(ConsumerError::Closed)
+    }
+
+    /// The ends of partitions at this consumer's isolation, asked for now.
+    pub async fn end_offsets(
+        &self,
+        partitions: &[TopicPartition],
+    ) -> Result<BTreeMap<TopicPartition, Offset>, ConsumerError> {
+        let _ = partitions;
+        Err(ConsumerError::Closed)
+    }
+
+    /// Joins the group again at the next call, for instance because what the assignor would say has changed.
+    pub fn enforce_rebalance(&mut self) {}
+
+    /// Ends. A dynamic member leaves the group; a static one stays in it until its session ends, so that it can come back.
+    pub async fn close(self) -> Result<(), ConsumerError> {
+        Ok(())
+    }
+
+    /// Ends, and leaves the group, a static member too.
+    pub async fn close_and_leave(self) -> Result<(), ConsumerError> {
+        Ok(())
+    }
+}
+
+/// Stops a consumer from elsewhere, for instance at a signal.
+#[derive(Clone, Debug)]
+pub struct ConsumerStop {
+    _private: (),
+}
+
+impl ConsumerStop {
+    /// Ends `next_batch` and `next_event`, now and from now on, with `None`.
+    pub fn stop(&self) {}
+}
