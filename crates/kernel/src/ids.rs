@@ -135,6 +135,7 @@ impl Uuid {
 
 /// Kafka prints ids in URL-safe base 64 without padding (`Uuid#toString`); so do we.
 impl fmt::Display for Uuid {
+    #[expect(clippy::indexing_slicing, reason = "six bits index 64 characters")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         let mut bits = u128::from_be_bytes(self.0);

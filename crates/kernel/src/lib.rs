@@ -7,6 +7,9 @@
 //!
 //! Read in this order: [`ids`], [`producer`], [`time`], [`chance`], [`disk`].
 
+#![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
 pub mod ids;
 pub mod producer;
 pub mod time;

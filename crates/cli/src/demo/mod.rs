@@ -1,0 +1,5 @@
+//! demo
+mod checker;
+mod input;
+mod schedule;
+mod words;
