@@ -1,0 +1,56 @@
+//! `AddOffsetsToTxnResponse`: response, versions 0-4, flexible from 3.
+//!
+//! Written by `cargo xtask generate` from `declarations`: change it there.
+
+use bytes::{BufMut, BytesMut};
+
+use crate::wire::{DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+
+/// The message: versions 0-4, flexible from 3.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AddOffsetsToTxnResponse {
+    /// `int32`.
+    pub throttle_time_ms: i32,
+    /// `int16`.
+    pub error_code: i16,
+    /// Tagged fields that this code does not know, by rising tag.
+    pub unknown_tagged_fields: Vec<RawTaggedField>,
+}
+
+impl Message for AddOffsetsToTxnResponse {
+    const NAME: &'static str = "AddOffsetsToTxnResponse";
+    const VERSIONS: std::ops::RangeInclusive<i16> = 0..=4;
+
+    fn decode(reader: &mut Reader, version: i16) -> Result<Self, DecodeError> {
+        if !Self::VERSIONS.contains(&version) {
+            return Err(DecodeError::UnsupportedVersion { message: Self::NAME, version });
+        }
+        let flexible = version >= 3;
+        let mut message = Self::default();
+        message.throttle_time_ms = reader.i32()?;
+        message.error_code = reader.i16()?;
+        if flexible {
+            reader.tagged_fields(&mut message.unknown_tagged_fields, |_, _| Ok(false))?;
+        }
+        Ok(message)
+    }
+
+    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+        if !Self::VERSIONS.contains(&version) {
+            return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
+        }
+        let flexible = version >= 3;
+        writer.put_i32(self.throttle_time_ms);
+        writer.put_i16(self.error_code);
+        if flexible {
+            TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
+        } else if !self.unknown_tagged_fields.is_empty() {
+            return Err(EncodeError::FieldNotInVersion {
+                owner: "AddOffsetsToTxnResponse",
+                field: "unknown_tagged_fields",
+                version,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! `ControlRecordTypeSchema`: embedded message, versions 0.
+//!
+//! Written by `cargo xtask generate` from `declarations`: change it there.
+
+use bytes::{BufMut, BytesMut};
+
+use crate::wire::{DecodeError, EncodeError, Message, Reader};
+
+/// The message: versions 0.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ControlRecordTypeSchema {
+    /// `int16`.
+    pub type_: i16,
+}
+
+impl Message for ControlRecordTypeSchema {
+    const NAME: &'static str = "ControlRecordTypeSchema";
+    const VERSIONS: std::ops::RangeInclusive<i16> = 0..=0;
+
+    fn decode(reader: &mut Reader, version: i16) -> Result<Self, DecodeError> {
+        if !Self::VERSIONS.contains(&version) {
+            return Err(DecodeError::UnsupportedVersion { message: Self::NAME, version });
+        }
+        let mut message = Self::default();
+        message.type_ = reader.i16()?;
+        Ok(message)
+    }
+
+    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+        if !Self::VERSIONS.contains(&version) {
+            return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
+        }
+        writer.put_i16(self.type_);
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! `DescribeTransactionsRequest`: request, versions 0, all flexible.
+//!
+//! Written by `cargo xtask generate` from `declarations`: change it there.
+
+use bytes::BytesMut;
+
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+
+/// The message: versions 0, all flexible.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DescribeTransactionsRequest {
+    /// `[]string`.
+    pub transactional_ids: Vec<String>,
+    /// Tagged fields that this code does not know, by rising tag.
+    pub unknown_tagged_fields: Vec<RawTaggedField>,
+}
+
+impl Message for DescribeTransactionsRequest {
+    const NAME: &'static str = "DescribeTransactionsRequest";
+    const VERSIONS: std::ops::RangeInclusive<i16> = 0..=0;
+
+    fn decode(reader: &mut Reader, version: i16) -> Result<Self, DecodeError> {
+        if !Self::VERSIONS.contains(&version) {
+            return Err(DecodeError::UnsupportedVersion { message: Self::NAME, version });
+        }
+        let mut message = Self::default();
+        message.transactional_ids = reader.array(true, 1, |reader| reader.string(true))?;
+        reader.tagged_fields(&mut message.unknown_tagged_fields, |_, _| Ok(false))?;
+        Ok(message)
+    }
+
+    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+        if !Self::VERSIONS.contains(&version) {
+            return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
+        }
+        wire::put_array(writer, &self.transactional_ids, true, |writer, it| wire::put_string(writer, it, true))?;
+        TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
+        Ok(())
+    }
+}
