@@ -1,1 +1,33 @@
-//! Under construction.
+//! The storage of an atonce broker: one journal for everything, and Kafka's segment files, over a
+//! [`Disk`](atonce_kernel::disk::Disk) that is an argument.
+//!
+//! A commit over any number of partitions is one group in one journal: one write, one sync. Segments follow by plain writes, and a
+//! checkpoint vouches for them from time to time. `docs/design/storage.md` has the reasons and `docs/format/journal.md` the bytes.
+//!
+//! **What it does not know**: requests and their versions, coordinators, records inside a batch, real files, the clock, threads.
+//!
+//! Invariants: nothing is visible before it is durable; a group is there whole or not at all; a segment is written only after its group
+//! is durable; offsets never go back.
+//!
+//! Read in this order: [`batch`], [`producer`], [`catalog`], [`config`], [`storage`], [`reader`], [`error`].
+
+#![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+pub mod batch;
+pub mod catalog;
+pub mod config;
+pub mod error;
+mod fields;
+pub mod producer;
+pub mod reader;
+pub mod storage;
+
+pub use catalog::{Catalog, CatalogError, ProducerIdBlock, Topic};
+pub use config::{Checkpointing, Durability, RecoveryReport, StorageConfig};
+pub use error::{AppendError, DeleteRecordsError, JournalFailed, OpenError, ReadError, StageError};
+pub use producer::{
+    Marker, Origin, ProducerRefusal, ProducerState, TransactionVersion, Verification, VerificationGuard,
+};
+pub use reader::{AbortedTransaction, IsolationLevel, PartitionReader, Read, TimestampedOffset, Watermarks};
+pub use storage::{Appended, Committed, JournalPosition, Storage};

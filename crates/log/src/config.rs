@@ -1,0 +1,91 @@
+//! Settings of a data folder's storage, each with its reason.
+
+use std::path::PathBuf;
+
+use atonce_kernel::Uuid;
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The loss of power: each group is synced before it is acknowledged.
+    Sync,
+    /// The death of the process; flushing is left to the operating system. After power loss the folder holds a prefix of
+    /// what was acknowledged.
+    Os,
+}
+
+/// Who makes checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpointing {
+    /// `commit` does, when one is due, and takes the longer for it.
+    Inline,
+    /// The holder does, with [`Storage::begin_checkpoint`](crate::Storage::begin_checkpoint), and runs the slow part on another thread.
+    ByCaller,
+}
+
+/// Settings of a [`Storage`](crate::Storage).
+#[derive(Clone, Debug)]
+pub struct StorageConfig {
+    /// The data folder.
+    pub directory: PathBuf,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// Who makes checkpoints.
+    pub checkpointing: Checkpointing,
+    /// Size of one journal file, which is also more than the largest group. 32 MiB: a new one is written full of zeros once,
+    /// which then takes some 30 ms.
+    pub journal_file_bytes: u64,
+    /// Journal files in use at which a checkpoint is due. Together with the size it bounds what recovery reads: 256 MiB is about a second.
+    pub journal_files_max: u32,
+    /// Bytes of recent groups kept in memory, so that readers at the end never touch a file.
+    pub tail_bytes_max: usize,
+    /// Bytes of a partition that wait for one larger write to its segment.
+    pub segment_write_bytes: usize,
+    /// Segment files kept open for readers.
+    pub open_files_max: usize,
+    /// Free space that only markers, aborts and deletions may use.
+    pub reserve_bytes: u64,
+    /// Largest segment, unless the topic's `segment.bytes` says otherwise.
+    pub segment_bytes: u64,
+    /// Identifies the running kernel, if the caller can tell. Another one than at the last checkpoint means that the machine went down
+    /// in between.
+    pub boot_id: Option<Uuid>,
+}
+
+impl StorageConfig {
+    /// The defaults, for the data folder `directory`.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            durability: Durability::Sync,
+            checkpointing: Checkpointing::Inline,
+            journal_file_bytes: 32 << 20,
+            journal_files_max: 8,
+            tail_bytes_max: 64 << 20,
+            segment_write_bytes: 256 << 10,
+            open_files_max: 256,
+            reserve_bytes: 16 << 20,
+            segment_bytes: 1 << 30,
+            boot_id: None,
+        }
+    }
+}
+
+/// What opening a data folder found and did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RecoveryReport {
+    /// The folder was empty.
+    pub created: bool,
+    /// The last run ended with [`Storage::close`](crate::Storage::close).
+    pub clean: bool,
+    /// The machine went down since the last checkpoint, or may have.
+    pub after_power_loss: bool,
+    /// Journal groups applied again.
+    pub groups_replayed: u64,
+    /// Entries in them.
+    pub entries_replayed: u64,
+    /// A torn group was found at the journal's end, and dropped: nobody was told that it was there.
+    pub torn_tail_dropped: bool,
+    /// Segments cut back to what the checkpoint vouches for.
+    pub segments_cut: u64,
+}

@@ -1,0 +1,174 @@
+//! What can go wrong, who says it, and what may be done.
+
+use std::path::PathBuf;
+
+use atonce_kernel::TopicPartition;
+
+use crate::batch::BatchError;
+use crate::producer::ProducerRefusal;
+
+/// A write or sync of the journal, or a sync of what stands behind it, has failed.
+///
+/// It is never tried again: the kernel may have marked the lost pages clean. The storage answers nothing more, and whoever holds it
+/// stops; the next start takes from the journal what is whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("storage has stopped: {operation} of {path} failed: {cause}; check the disk, then start again", path = .path.display())]
+pub struct JournalFailed {
+    /// What was tried.
+    pub operation: &'static str,
+    /// On which file or folder.
+    pub path: PathBuf,
+    /// What the disk said.
+    pub cause: String,
+}
+
+/// Why an entry cannot be staged, whatever it says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StageError {
+    /// Nothing is lost; appends are taken again once there is space.
+    #[error(
+        "the disk is nearly full: {available_bytes} bytes are left, {reserve_bytes} of them kept for ending transactions and deleting"
+    )]
+    DiskFull {
+        /// Bytes that are free.
+        available_bytes: u64,
+        /// Bytes that clients may not use.
+        reserve_bytes: u64,
+    },
+    /// What must not be divided is larger than a journal group can be.
+    #[error(
+        "{needed} bytes do not fit into one journal group, which has {left} left; commit before, or use a larger journal file"
+    )]
+    GroupFull {
+        /// Bytes of this entry.
+        needed: u64,
+        /// Bytes left in the group.
+        left: u64,
+    },
+    /// The storage has stopped.
+    #[error(transparent)]
+    Failed(#[from] JournalFailed),
+}
+
+/// Why a batch or marker is not appended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// No such topic, or not so many partitions.
+    #[error("there is no partition {0}")]
+    UnknownPartition(TopicPartition),
+    /// The bytes are no batch.
+    #[error("{partition}: {error}")]
+    Batch {
+        /// Where to.
+        partition: TopicPartition,
+        /// What is wrong with it.
+        error: BatchError,
+    },
+    /// The producer may not write this.
+    #[error("{partition}: {refusal}")]
+    Producer {
+        /// Where to.
+        partition: TopicPartition,
+        /// Why not.
+        refusal: ProducerRefusal,
+    },
+    /// Nothing can be staged.
+    #[error(transparent)]
+    Storage(#[from] StageError),
+}
+
+/// Why records cannot be deleted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteRecordsError {
+    /// No such topic, or not so many partitions.
+    #[error("there is no partition {0}")]
+    UnknownPartition(TopicPartition),
+    /// The offset is not below or at the high watermark.
+    #[error("{partition}: cannot delete up to {requested}, the high watermark is {high_watermark}")]
+    OutOfRange {
+        /// Where.
+        partition: TopicPartition,
+        /// Up to what.
+        requested: i64,
+        /// What there is.
+        high_watermark: i64,
+    },
+    /// Nothing can be staged.
+    #[error(transparent)]
+    Storage(#[from] StageError),
+}
+
+/// Why a partition cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// OFFSET_OUT_OF_RANGE.
+    #[error("{partition}: offset {offset} is outside {log_start_offset}..={high_watermark}")]
+    OutOfRange {
+        /// Where.
+        partition: TopicPartition,
+        /// What was asked for.
+        offset: i64,
+        /// The first offset there is.
+        log_start_offset: i64,
+        /// The offset after the last.
+        high_watermark: i64,
+    },
+    /// The topic was deleted.
+    #[error("{0} was deleted")]
+    Deleted(TopicPartition),
+    /// The disk failed.
+    #[error("reading {path} failed: {cause}", path = .path.display())]
+    Disk {
+        /// Which file.
+        path: PathBuf,
+        /// What the disk said.
+        cause: String,
+    },
+    /// A segment does not hold what it held.
+    #[error("{path} at {position}: {what}", path = .path.display())]
+    Corrupt {
+        /// Which file.
+        path: PathBuf,
+        /// Where in it, in bytes.
+        position: u64,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Why a data folder cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The disk failed.
+    #[error("{operation} of {path} failed: {cause}", path = .path.display())]
+    Disk {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// What the disk said.
+        cause: String,
+    },
+    /// A durable byte is not what it was. Nothing was changed.
+    #[error("{path} at {position}: {what}; the data was durable here before, so this disk or file was damaged", path = .path.display())]
+    Corrupt {
+        /// Which file.
+        path: PathBuf,
+        /// Where in it, in bytes.
+        position: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// There is data, and no checkpoint to begin from. Nothing was changed.
+    #[error("{path} holds data but no checkpoint file; is it the right folder?", path = .path.display())]
+    NoCheckpoint {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Settings that cannot work.
+    #[error("storage settings: {0}")]
+    Settings(&'static str),
+    /// A step after recovery failed as a running storage's would.
+    #[error(transparent)]
+    Failed(#[from] JournalFailed),
+}

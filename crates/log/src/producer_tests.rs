@@ -1,0 +1,3 @@
+//! The rules for epochs, sequences and transactions, each as Apache Kafka 4.4 answers.
+
+use super::*;
