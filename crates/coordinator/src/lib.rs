@@ -12,8 +12,8 @@
 #![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+pub mod group;
 pub mod shard;
 pub mod transaction;
-pub mod group;
 
 pub use shard::{Context, Corrupt, Decision, Entry, Shard, Waiter};

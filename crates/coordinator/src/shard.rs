@@ -102,6 +102,17 @@ impl<S: Shard + ?Sized> Decision<S> {
     pub fn reply(waiter: Waiter, reply: S::Reply) -> Self {
         Self { replies: vec![(waiter, reply)], ..Self::nothing() }
     }
+
+    /// Both, this one first. At most one of them takes the fresh producer id.
+    #[must_use]
+    pub fn then(mut self, next: Self) -> Self {
+        assert!(!(self.took_producer_id && next.took_producer_id), "one fresh producer id went to two producers");
+        self.records.extend(next.records);
+        self.notes.extend(next.notes);
+        self.replies.extend(next.replies);
+        self.took_producer_id |= next.took_producer_id;
+        self
+    }
 }
 
 impl<S: Shard + ?Sized> Clone for Decision<S> {

@@ -1,0 +1,45 @@
+//! A topic is gone. Records name partitions by topic name, so a new topic of that name must not inherit anything.
+
+use atonce_kernel::{TopicName, TopicPartition, TransactionalId};
+
+use super::state::State;
+use super::{Change, Note, Record, Registration, TransactionCoordinator};
+use crate::{Context, Decision};
+
+impl TransactionCoordinator {
+    /// Takes the topic out of every transaction that is not completed.
+    ///
+    /// Shape: `Ongoing → Ongoing`, perhaps with no partition left. Of a `Prepared` one it is noted that the topic is
+    ///   owed nothing; that record still names it, and after a crash the host finds it gone anew. Completion is left to
+    ///   the report on what else is owed.
+    /// Retry: harmless.
+    pub(super) fn topic_deleted(&self, context: &Context, topic: &TopicName) -> Decision<Self> {
+        let mut decision = Decision::nothing();
+        for (transactional_id, registration) in &self.registrations {
+            decision = decision.then(without_topic(context, transactional_id, registration, topic));
+        }
+        decision
+    }
+}
+
+fn without_topic(
+    context: &Context,
+    transactional_id: &TransactionalId,
+    Registration { transaction, .. }: &Registration,
+    topic: &TopicName,
+) -> Decision<TransactionCoordinator> {
+    let is_gone = |partition: &TopicPartition| partition.topic == *topic;
+    match &transaction.state {
+        State::Ongoing { partitions, since } if partitions.iter().any(is_gone) => {
+            let kept = partitions.iter().filter(|partition| !is_gone(partition)).cloned().collect();
+            let opened = transaction.opened(kept, *since, transaction.protocol, context.now);
+            Decision { records: vec![Record::registered(transactional_id, opened)], ..Decision::nothing() }
+        }
+        State::Prepared { partitions, .. } if partitions.iter().any(is_gone) => {
+            let gone = partitions.iter().filter(|partition| is_gone(partition)).cloned().collect();
+            let note = Note { transactional_id: transactional_id.clone(), change: Change::Written(gone) };
+            Decision { notes: vec![note], ..Decision::nothing() }
+        }
+        State::Empty | State::Ongoing { .. } | State::Prepared { .. } | State::Complete { .. } => Decision::nothing(),
+    }
+}
