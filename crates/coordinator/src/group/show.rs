@@ -1,0 +1,92 @@
+//! DescribeGroups and ListGroups: what there is.
+
+use std::sync::Arc;
+
+use atonce_kernel::GroupId;
+use atonce_protocol::ErrorCode;
+use bytes::Bytes;
+
+use super::GroupCoordinator;
+use super::classic::Classic;
+use super::command::{DescribeGroups, ListGroups};
+use super::reply::{DescribedGroup, DescribedMember, GroupState, GroupType, ListedGroup, Reply};
+use crate::shard::{Context, Decision};
+
+/// Shows groups with their members.
+///
+/// Shape: nothing changes. A group that is not there is `Dead`.
+/// Refuses one with `GroupIdNotFound`, from version 6 on.
+/// Source: KIP-1043 for version 6.
+pub(super) fn describe(
+    shard: &GroupCoordinator,
+    context: &Context,
+    describe: &DescribeGroups,
+) -> Decision<GroupCoordinator> {
+    let groups = describe
+        .groups
+        .iter()
+        .map(|id| match shard.groups.get(id) {
+            Some(group) => described(id, &group.classic),
+            None => dead(id, describe.version),
+        })
+        .collect();
+    Decision::reply(context.waiter, Reply::GroupsDescribed(groups))
+}
+
+/// Lists groups by state and type.
+///
+/// Shape: nothing changes. A filter that names nothing we know lets nothing pass.
+/// Source: KIP-518 (states), KIP-848 (types).
+pub(super) fn list(shard: &GroupCoordinator, context: &Context, list: &ListGroups) -> Decision<GroupCoordinator> {
+    let passes = |filter: &[String], name: String| {
+        filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(&name))
+    };
+    let groups = shard
+        .groups
+        .iter()
+        .map(|(id, group)| ListedGroup {
+            group: id.clone(),
+            protocol_type: group.classic.protocol_type.clone().unwrap_or_default(),
+            state: group.classic.name_of_state(),
+            group_type: GroupType::Classic,
+        })
+        .filter(|group| passes(&list.states, group.state.to_string()))
+        .filter(|group| passes(&list.types, group.group_type.to_string()))
+        .collect();
+    Decision::reply(context.waiter, Reply::GroupsListed(groups))
+}
+
+fn described(id: &GroupId, group: &Classic) -> DescribedGroup {
+    let state = group.name_of_state();
+    let is_stable = state == GroupState::Stable;
+    DescribedGroup {
+        group: id.clone(),
+        error: ErrorCode::None,
+        state,
+        protocol_type: group.protocol_type.clone().unwrap_or_default(),
+        protocol: group.protocol.clone().filter(|_| is_stable).unwrap_or_default(),
+        members: group
+            .members
+            .iter()
+            .map(|(member_id, member)| DescribedMember {
+                member: member_id.clone(),
+                instance: member.instance.clone(),
+                client_id: Arc::clone(&member.client_id),
+                client_host: Arc::clone(&member.client_host),
+                metadata: if is_stable { group.metadata_of(member) } else { Bytes::new() },
+                assignment: member.assignment.clone(),
+            })
+            .collect(),
+    }
+}
+
+fn dead(id: &GroupId, version: i16) -> DescribedGroup {
+    DescribedGroup {
+        group: id.clone(),
+        error: if version >= 6 { ErrorCode::GroupIdNotFound } else { ErrorCode::None },
+        state: GroupState::Dead,
+        protocol_type: String::new(),
+        protocol: String::new(),
+        members: Vec::new(),
+    }
+}
