@@ -48,6 +48,7 @@ mod show;
 mod subscription;
 mod sync;
 mod tick;
+pub mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
