@@ -136,7 +136,7 @@ Topologies:
 fn refused(build: impl FnOnce(&TopologyBuilder)) -> String {
     let builder = TopologyBuilder::new();
     build(&builder);
-    builder.build().err().expect("cannot work").to_string()
+    builder.build().expect_err("cannot work").to_string()
 }
 
 #[test]
