@@ -1,0 +1,116 @@
+//! ApiVersions (key 18), versions 0 to 5: what is served, and which features are finalised.
+//!
+//! The one API that answers a version it does not know: in a body of version 0, error UNSUPPORTED_VERSION, with what is
+//! served; the client then asks again in a version that both know. The header of its answer is always version 0.
+//!
+//! - 1: throttle time. 2: none. 3: the client's software name and version (checked); features; flexible.
+//! - 4: features whose least version is 0 are listed (KAFKA-17492: older clients throw on them, so they are left out below).
+//! - 5: the cluster and node that the client believes to talk to (KIP-1242).
+
+use atonce_protocol::messages::api_versions_request::ApiVersionsRequest;
+use atonce_protocol::messages::api_versions_response::{
+    ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
+use atonce_protocol::{ApiKey, ErrorCode};
+
+use super::{Api, Call, SERVED};
+use crate::configuration::Settings;
+use crate::connection::PendingAnswer;
+
+pub(super) const API: Api =
+    Api { key: ApiKey::ApiVersions, versions: 0..=5, run: |incoming| incoming.in_place(handle) };
+
+/// A version from the future.
+pub(super) fn of_a_version_to_come(call: &Call) -> PendingAnswer {
+    let call = Call { version: 0, ..call.clone() };
+    let response = ApiVersionsResponse {
+        error_code: ErrorCode::UnsupportedVersion.to_i16(),
+        api_keys: served(),
+        ..Default::default()
+    };
+    Box::pin(async move { super::answer(&call, &response) })
+}
+
+async fn handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse {
+    let refuse = |code: ErrorCode| ApiVersionsResponse { error_code: code.to_i16(), ..Default::default() };
+    if call.version >= 3
+        && !(is_software_word(&request.client_software_name) && is_software_word(&request.client_software_version))
+    {
+        return refuse(ErrorCode::InvalidRequest);
+    }
+    if request.cluster_id.as_ref().is_some_and(|id| *id != call.shared.cluster_id)
+        || (request.node_id != -1 && request.node_id != call.shared.settings.node_id)
+    {
+        return refuse(ErrorCode::RebootstrapRequired);
+    }
+    ApiVersionsResponse {
+        api_keys: served(),
+        supported_features: supported_features(call.version),
+        finalized_features_epoch: 1,
+        finalized_features: finalized_features(&call.shared.settings),
+        ..Default::default()
+    }
+}
+
+fn served() -> Vec<ApiVersion> {
+    SERVED
+        .iter()
+        .map(|api| ApiVersion {
+            api_key: api.key as i16,
+            // Produce 0 to 2 are refused, yet listed: librdkafka derives compression and message format from the least
+            // version, and without them would fall back to what no broker speaks any more (KAFKA-18659).
+            min_version: if api.key == ApiKey::Produce { 0 } else { *api.versions.start() },
+            max_version: *api.versions.end(),
+            ..Default::default()
+        })
+        .collect()
+}
+
+fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
+    if version < 4 {
+        return Vec::new();
+    }
+    vec![SupportedFeatureKey {
+        name: "transaction.version".to_owned(),
+        min_version: 0,
+        max_version: 2,
+        ..Default::default()
+    }]
+}
+
+/// A feature at level 0 is one that is not finalised, so it is left out.
+fn finalized_features(settings: &Settings) -> Vec<FinalizedFeatureKey> {
+    let level = settings.transaction_version;
+    if level == 0 {
+        return Vec::new();
+    }
+    vec![FinalizedFeatureKey {
+        name: "transaction.version".to_owned(),
+        max_version_level: level,
+        min_version_level: level,
+        ..Default::default()
+    }]
+}
+
+/// Letters and digits, with dots and hyphens between them.
+fn is_software_word(text: &str) -> bool {
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    is_end(text.chars().next())
+        && is_end(text.chars().next_back())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn software_words_begin_and_end_with_a_letter_or_digit() {
+        for good in ["a", "apache-kafka-java", "4.4.0", "a-.b"] {
+            assert!(is_software_word(good), "{good}");
+        }
+        for bad in ["", "-", "a-", ".a", "a b", "ä", "a/b"] {
+            assert!(!is_software_word(bad), "{bad}");
+        }
+    }
+}

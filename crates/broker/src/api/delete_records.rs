@@ -1,0 +1,67 @@
+//! DeleteRecords (key 21), versions 0 to 2: moves the start of partitions up. An offset of -1 means the high watermark.
+//!
+//! - 1: none. 2: flexible.
+
+use atonce_kernel::TopicPartition;
+use atonce_log::DeleteRecordsError;
+use atonce_protocol::messages::delete_records_request::DeleteRecordsRequest;
+use atonce_protocol::messages::delete_records_response::{
+    DeleteRecordsPartitionResult, DeleteRecordsResponse, DeleteRecordsTopicResult,
+};
+use atonce_protocol::{ApiKey, ErrorCode};
+
+use super::{Api, Call, Reply};
+use crate::engine::Engine;
+use crate::topic_name;
+
+pub(super) const API: Api =
+    Api { key: ApiKey::DeleteRecords, versions: 0..=2, run: |incoming| incoming.on_engine(handle) };
+
+fn handle(engine: &mut Engine, _call: &Call, request: DeleteRecordsRequest, reply: Reply<DeleteRecordsResponse>) {
+    let topics = request
+        .topics
+        .into_iter()
+        .map(|topic| DeleteRecordsTopicResult {
+            partitions: topic
+                .partitions
+                .iter()
+                .map(|asked| {
+                    let partition = TopicPartition::new(topic.name.as_str(), asked.partition_index);
+                    let (code, low_watermark) = match delete(engine, &partition, asked.offset) {
+                        Ok(low_watermark) => (ErrorCode::None, low_watermark),
+                        Err(code) => (code, -1),
+                    };
+                    DeleteRecordsPartitionResult {
+                        partition_index: asked.partition_index,
+                        low_watermark,
+                        error_code: code.to_i16(),
+                        ..Default::default()
+                    }
+                })
+                .collect(),
+            name: topic.name,
+            ..Default::default()
+        })
+        .collect();
+    engine.answer(reply, DeleteRecordsResponse { topics, ..Default::default() });
+}
+
+fn delete(engine: &mut Engine, partition: &TopicPartition, offset: i64) -> Result<i64, ErrorCode> {
+    if topic_name::is_internal(partition.topic.as_str()) {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    let offset = match offset {
+        -1 => None,
+        offset if offset < 0 => return Err(ErrorCode::OffsetOutOfRange),
+        offset => Some(offset),
+    };
+    match engine.storage().delete_records(partition, offset) {
+        Ok((log_start_offset, _)) => Ok(log_start_offset),
+        Err(DeleteRecordsError::UnknownPartition(_)) => Err(ErrorCode::UnknownTopicOrPartition),
+        Err(DeleteRecordsError::OutOfRange { .. }) => Err(ErrorCode::OffsetOutOfRange),
+        Err(DeleteRecordsError::Storage(error)) => {
+            tracing::error!(%partition, %error, "records cannot be deleted");
+            Err(ErrorCode::KafkaStorageError)
+        }
+    }
+}

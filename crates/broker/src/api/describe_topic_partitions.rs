@@ -1,0 +1,86 @@
+//! DescribeTopicPartitions (key 75), version 0: partitions of topics, a page at a time.
+//!
+//! Topics come sorted by name; a cursor names the partition that the next page begins with.
+
+use atonce_protocol::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
+use atonce_protocol::messages::describe_topic_partitions_response::{
+    Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+};
+use atonce_protocol::{ApiKey, ErrorCode};
+
+use super::metadata::ALL_TOPIC_OPERATIONS;
+use super::{Api, Call};
+use crate::{LEADER_EPOCH, topic_name};
+
+pub(super) const API: Api =
+    Api { key: ApiKey::DescribeTopicPartitions, versions: 0..=0, run: |incoming| incoming.in_place(handle) };
+
+/// Partitions in one answer, whatever was asked for (Kafka: `max.request.partition.size.limit`).
+const PARTITIONS_MAX: usize = 2000;
+
+async fn handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
+    let directory = call.shared.directory.topics();
+    let mut names: Vec<String> = if request.topics.is_empty() {
+        directory.iter().map(|topic| topic.name.as_str().to_owned()).collect()
+    } else {
+        request.topics.into_iter().map(|topic| topic.name).collect()
+    };
+    names.sort();
+    names.dedup();
+    let (first_topic, first_partition) =
+        request.cursor.map_or((String::new(), 0), |cursor| (cursor.topic_name, cursor.partition_index.max(0)));
+    let mut room = usize::try_from(request.response_partition_limit).unwrap_or(0).clamp(1, PARTITIONS_MAX);
+    let mut response = DescribeTopicPartitionsResponse::default();
+    let node_id = call.shared.settings.node_id;
+    for name in names.into_iter().filter(|name| *name >= first_topic) {
+        let Some(topic) = directory.by_name(&name) else {
+            let code = match topic_name::check(&name) {
+                Ok(()) => ErrorCode::UnknownTopicOrPartition,
+                Err(_) => ErrorCode::InvalidTopicException,
+            };
+            response.topics.push(DescribeTopicPartitionsResponseTopic {
+                error_code: code.to_i16(),
+                name: Some(name),
+                ..Default::default()
+            });
+            continue;
+        };
+        let begin = if name == first_topic { usize::try_from(first_partition).unwrap_or(0) } else { 0 };
+        let page: Vec<_> = topic.partitions.iter().skip(begin).take(room).collect();
+        let next = begin + page.len();
+        room -= page.len();
+        response.topics.push(DescribeTopicPartitionsResponseTopic {
+            name: Some(name.clone()),
+            topic_id: topic.id,
+            is_internal: topic.is_internal,
+            partitions: page
+                .into_iter()
+                .map(|partition| DescribeTopicPartitionsResponsePartition {
+                    partition_index: partition.topic_partition.partition,
+                    leader_id: node_id,
+                    leader_epoch: LEADER_EPOCH,
+                    replica_nodes: vec![node_id],
+                    isr_nodes: vec![node_id],
+                    eligible_leader_replicas: Some(Vec::new()),
+                    last_known_elr: Some(Vec::new()),
+                    ..Default::default()
+                })
+                .collect(),
+            topic_authorized_operations: ALL_TOPIC_OPERATIONS,
+            ..Default::default()
+        });
+        if next < topic.partitions.len() {
+            let partition_index = i32::try_from(next).unwrap_or(i32::MAX);
+            response.next_cursor = Some(Cursor { topic_name: name, partition_index, ..Default::default() });
+            break;
+        }
+        if room == 0 {
+            // Full exactly at a topic's end: the next page begins behind it, where the filter finds the next name.
+            let partition_index = i32::try_from(next).unwrap_or(i32::MAX);
+            response.next_cursor = Some(Cursor { topic_name: name, partition_index, ..Default::default() });
+            break;
+        }
+    }
+    response
+}

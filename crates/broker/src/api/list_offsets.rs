@@ -1,0 +1,105 @@
+//! ListOffsets (key 2), versions 1 to 11: the offset at a time, or one of the named ends of a partition.
+//!
+//! The latest offset is the high watermark, and the last stable offset for those who read committed; a time is looked up
+//! below the same bound.
+//!
+//! - 2: isolation level. 4: leader epochs. 6: flexible. 7: the offset of the largest timestamp (-3).
+//! - 8: earliest local (-4), the earliest here. 9: latest tiered (-5) and 11: earliest not yet tiered (-6): without tiers
+//!   there is no such offset. 10: a time-out.
+
+use atonce_kernel::Timestamp;
+use atonce_log::IsolationLevel;
+use atonce_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest};
+use atonce_protocol::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse,
+};
+use atonce_protocol::{ApiKey, ErrorCode};
+
+use super::{Api, Call};
+use crate::directory::Partition;
+use crate::{LEADER_EPOCH, leader_epoch_error};
+
+pub(super) const API: Api =
+    Api { key: ApiKey::ListOffsets, versions: 1..=11, run: |incoming| incoming.in_place(handle) };
+
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+const LATEST_TIERED: i64 = -5;
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
+
+async fn handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse {
+    let topics = call.shared.directory.topics();
+    let isolation =
+        if request.isolation_level == 1 { IsolationLevel::ReadCommitted } else { IsolationLevel::ReadUncommitted };
+    let topics = request
+        .topics
+        .iter()
+        .map(|topic| ListOffsetsTopicResponse {
+            name: topic.name.clone(),
+            partitions: topic
+                .partitions
+                .iter()
+                .map(|asked| {
+                    let found = topics
+                        .partition(&topic.name, asked.partition_index)
+                        .ok_or(ErrorCode::UnknownTopicOrPartition)
+                        .and_then(|partition| look_up(&call, partition, asked, isolation));
+                    respond(&call, asked, found)
+                })
+                .collect(),
+            ..Default::default()
+        })
+        .collect();
+    ListOffsetsResponse { topics, ..Default::default() }
+}
+
+/// A timestamp and its offset; -1 and -1 where there is none.
+fn look_up(
+    call: &Call,
+    partition: &Partition,
+    asked: &ListOffsetsPartition,
+    isolation: IsolationLevel,
+) -> Result<(i64, i64), ErrorCode> {
+    if let Some(code) = leader_epoch_error(asked.current_leader_epoch) {
+        return Err(code);
+    }
+    let failed = |error| {
+        tracing::error!(partition = %partition.topic_partition, %error, "a lookup failed");
+        ErrorCode::KafkaStorageError
+    };
+    let ends = partition.reader.watermarks();
+    let found = match asked.timestamp {
+        LATEST => return Ok((-1, ends.end(isolation))),
+        EARLIEST => return Ok((-1, ends.log_start_offset)),
+        EARLIEST_LOCAL if call.version >= 8 => return Ok((-1, ends.log_start_offset)),
+        LATEST_TIERED if call.version >= 9 => None,
+        EARLIEST_PENDING_UPLOAD if call.version >= 11 => None,
+        MAX_TIMESTAMP if call.version >= 7 => partition.reader.offset_of_max_timestamp(isolation).map_err(failed)?,
+        timestamp if timestamp >= 0 => {
+            partition.reader.offset_for_timestamp(Timestamp(timestamp), isolation).map_err(failed)?
+        }
+        _ => return Err(ErrorCode::UnsupportedVersion),
+    };
+    Ok(found.map_or((-1, -1), |found| (found.timestamp.0, found.offset)))
+}
+
+fn respond(
+    call: &Call,
+    asked: &ListOffsetsPartition,
+    found: Result<(i64, i64), ErrorCode>,
+) -> ListOffsetsPartitionResponse {
+    let mut response = ListOffsetsPartitionResponse { partition_index: asked.partition_index, ..Default::default() };
+    match found {
+        Ok((timestamp, offset)) => {
+            response.timestamp = timestamp;
+            response.offset = offset;
+            if call.version >= 4 && offset >= 0 {
+                response.leader_epoch = LEADER_EPOCH;
+            }
+        }
+        Err(code) => response.error_code = code.to_i16(),
+    }
+    response
+}

@@ -1,0 +1,130 @@
+//! Metadata (key 3), versions 0 to 13: the node, and topics with their partitions.
+//!
+//! A topic that is not there is made, when the client lets us and `auto.create.topics.enable` does too; unlike Kafka the
+//! answer already has it.
+//!
+//! - 0: an empty list means all topics. 1: null does, an empty list means none; controller. 2: cluster id.
+//! - 4: the client may forbid that topics are made. 5: offline replicas. 7: leader epochs. 8: authorised operations.
+//! - 9: flexible. 10: topic ids, in answers. 12: topic ids, in questions. 13: an error for the whole.
+
+use atonce_kernel::Uuid;
+use atonce_protocol::messages::metadata_request::MetadataRequest;
+use atonce_protocol::messages::metadata_response::{
+    MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use atonce_protocol::{ApiKey, ErrorCode};
+
+use super::{Api, Call};
+use crate::directory::Topic;
+use crate::{LEADER_EPOCH, topic_name};
+
+pub(super) const API: Api = Api { key: ApiKey::Metadata, versions: 0..=13, run: |incoming| incoming.in_place(handle) };
+
+/// What one may do to a topic, where nobody is denied anything: a bit for each of read, write, create, delete, alter,
+/// describe, describe configs and alter configs.
+pub(super) const ALL_TOPIC_OPERATIONS: i32 = 0b1101_1111_1000;
+/// The same for the cluster.
+pub(super) const ALL_CLUSTER_OPERATIONS: i32 = 0b1_1111_1010_0000;
+/// Nobody asked.
+pub(super) const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
+
+async fn handle(call: Call, request: MetadataRequest) -> MetadataResponse {
+    let may_create = call.shared.settings.auto_create_topics && (call.version < 4 || request.allow_auto_topic_creation);
+    let operations =
+        if request.include_topic_authorized_operations { ALL_TOPIC_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    let asked = request.topics.filter(|topics| call.version > 0 || !topics.is_empty());
+    let topics = match asked {
+        None => call.shared.directory.topics().iter().map(|topic| describe(&call, topic, operations)).collect(),
+        Some(asked) => {
+            let mut found = Vec::new();
+            for topic in asked {
+                found.push(match topic.name {
+                    Some(name) => by_name(&call, name, may_create, operations).await,
+                    None => by_id(&call, topic.topic_id, operations),
+                });
+            }
+            found
+        }
+    };
+    let (host, port) = call.peer.advertised.clone();
+    let node_id = call.shared.settings.node_id;
+    MetadataResponse {
+        brokers: vec![MetadataResponseBroker { node_id, host, port: i32::from(port), ..Default::default() }],
+        cluster_id: Some(call.shared.cluster_id.clone()),
+        controller_id: node_id,
+        topics,
+        cluster_authorized_operations: if request.include_cluster_authorized_operations {
+            ALL_CLUSTER_OPERATIONS
+        } else {
+            OPERATIONS_NOT_ASKED
+        },
+        ..Default::default()
+    }
+}
+
+async fn by_name(call: &Call, name: String, may_create: bool, operations: i32) -> MetadataResponseTopic {
+    let find = || call.shared.directory.topics().by_name(&name).map(|topic| describe(call, topic, operations));
+    if let Some(found) = find() {
+        return found;
+    }
+    let missing = |code: ErrorCode| MetadataResponseTopic {
+        error_code: code.to_i16(),
+        name: Some(name.clone()),
+        is_internal: topic_name::is_internal(&name),
+        topic_authorized_operations: operations,
+        ..Default::default()
+    };
+    if topic_name::check(&name).is_err() {
+        return missing(ErrorCode::InvalidTopicException);
+    }
+    if !may_create {
+        return missing(ErrorCode::UnknownTopicOrPartition);
+    }
+    let made = call.on_engine({
+        let name = name.clone();
+        move |engine| engine.create_topic_by_itself(&name)
+    });
+    match made.await {
+        Some(Ok(())) => find().unwrap_or_else(|| missing(ErrorCode::UnknownTopicOrPartition)),
+        Some(Err(code)) => missing(code),
+        None => missing(ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+fn by_id(call: &Call, id: Uuid, operations: i32) -> MetadataResponseTopic {
+    match call.shared.directory.topics().by_id(id) {
+        Some(topic) => describe(call, topic, operations),
+        None => MetadataResponseTopic {
+            error_code: ErrorCode::UnknownTopicId.to_i16(),
+            topic_id: id,
+            // A null name is for versions that have it.
+            name: if call.version >= 12 { None } else { Some(String::new()) },
+            topic_authorized_operations: operations,
+            ..Default::default()
+        },
+    }
+}
+
+fn describe(call: &Call, topic: &Topic, operations: i32) -> MetadataResponseTopic {
+    let node_id = call.shared.settings.node_id;
+    let partitions = topic
+        .partitions
+        .iter()
+        .map(|partition| MetadataResponsePartition {
+            partition_index: partition.topic_partition.partition,
+            leader_id: node_id,
+            leader_epoch: LEADER_EPOCH,
+            replica_nodes: vec![node_id],
+            isr_nodes: vec![node_id],
+            ..Default::default()
+        })
+        .collect();
+    MetadataResponseTopic {
+        name: Some(topic.name.as_str().to_owned()),
+        topic_id: topic.id,
+        is_internal: topic.is_internal,
+        partitions,
+        topic_authorized_operations: operations,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,277 @@
+//! One file per API key. Each opens with its key, the versions served, what it does and what each version added, and
+//! holds one constant, `API`, which [`SERVED`] lists: what is advertised is what is served, from the same table.
+//!
+//! A handler is either *on the engine*, run by the writer thread in the order of arrival, its answer released once all it
+//! depends on is durable; or *in place*, run by the connection when its turn comes, from what is durable already.
+//!
+//! **What it does not know**: how frames are cut and answers ordered ([`crate::connection`]), how commands reach the
+//! writer ([`crate::engine`]).
+
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
+mod alter_configs;
+mod api_versions;
+mod create_partitions;
+mod create_topics;
+mod delete_groups;
+mod delete_records;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod describe_groups;
+mod describe_producers;
+mod describe_topic_partitions;
+mod describe_transactions;
+mod end_txn;
+mod fetch;
+mod find_coordinator;
+mod heartbeat;
+mod incremental_alter_configs;
+mod init_producer_id;
+mod join_group;
+mod leave_group;
+mod list_groups;
+mod list_offsets;
+mod list_transactions;
+mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
+mod offset_for_leader_epoch;
+mod produce;
+mod sync_group;
+mod txn_offset_commit;
+mod write_txn_markers;
+
+use std::future::Future;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use atonce_protocol::ApiKey;
+use atonce_protocol::frame::{self, RequestHeader};
+use atonce_protocol::wire::{Message, Reader, Request};
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::connection::{Answer, Peer, PendingAnswer};
+use crate::engine::Engine;
+use crate::shared::{RequestPermit, Shared};
+
+/// All that is served, in the order of keys.
+pub(crate) const SERVED: &[Api] = &[
+    produce::API,
+    fetch::API,
+    list_offsets::API,
+    metadata::API,
+    offset_commit::API,
+    offset_fetch::API,
+    find_coordinator::API,
+    join_group::API,
+    heartbeat::API,
+    leave_group::API,
+    sync_group::API,
+    describe_groups::API,
+    list_groups::API,
+    api_versions::API,
+    create_topics::API,
+    delete_topics::API,
+    delete_records::API,
+    init_producer_id::API,
+    offset_for_leader_epoch::API,
+    add_partitions_to_txn::API,
+    add_offsets_to_txn::API,
+    end_txn::API,
+    write_txn_markers::API,
+    txn_offset_commit::API,
+    describe_configs::API,
+    alter_configs::API,
+    create_partitions::API,
+    delete_groups::API,
+    incremental_alter_configs::API,
+    offset_delete::API,
+    describe_cluster::API,
+    describe_producers::API,
+    describe_transactions::API,
+    list_transactions::API,
+    describe_topic_partitions::API,
+];
+
+/// An API that is served.
+pub(crate) struct Api {
+    /// Its key.
+    pub(crate) key: ApiKey,
+    /// The versions it answers. (Produce advertises more, see there.)
+    pub(crate) versions: RangeInclusive<i16>,
+    /// Takes a request in.
+    pub(crate) run: fn(Incoming) -> PendingAnswer,
+}
+
+/// What a handler may know of the request besides its body.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) key: ApiKey,
+    pub(crate) version: i16,
+    pub(crate) correlation_id: i32,
+    pub(crate) client_id: Option<String>,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// A request that is about to be decoded.
+pub(crate) struct Incoming {
+    pub(crate) call: Call,
+    pub(crate) body: Reader,
+    pub(crate) permit: RequestPermit,
+}
+
+/// Where an answer goes. Dropped without one, it closes the connection.
+#[derive(Debug)]
+pub(crate) struct Reply<R>(oneshot::Sender<Option<R>>);
+
+impl<R> Reply<R> {
+    /// Sends `response`; `None` says that none is expected. Whoever asked may be gone, which is all the same to us.
+    pub(crate) fn send(self, response: Option<R>) {
+        let _ = self.0.send(response);
+    }
+}
+
+/// Takes in one frame. Never fails: what makes no sense becomes an answer that closes the connection.
+pub(crate) fn dispatch(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes, permit: RequestPermit) -> PendingAnswer {
+    let mut body = Reader::new(frame);
+    let header = match frame::decode_request_header(&mut body) {
+        Ok(header) => header,
+        Err(error) => return close(format!("a request header that cannot be read: {error}")),
+    };
+    let RequestHeader { api_key, api_version, correlation_id, client_id, .. } = header;
+    let Some(api) = SERVED.iter().find(|api| api.key as i16 == api_key) else {
+        return close(format!("API key {api_key} is not served"));
+    };
+    let call = Call {
+        key: api.key,
+        version: api_version,
+        correlation_id,
+        client_id,
+        peer: Arc::clone(peer),
+        shared: Arc::clone(shared),
+    };
+    if !api.versions.contains(&api_version) {
+        return match api.key {
+            ApiKey::ApiVersions => api_versions::of_a_version_to_come(&call),
+            ApiKey::Produce if (0..3).contains(&api_version) => produce::of_a_version_gone(&call, body),
+            key => close(format!("version {api_version} of {key:?} is not served")),
+        };
+    }
+    (api.run)(Incoming { call, body, permit })
+}
+
+impl Incoming {
+    /// Has the writer thread handle the request, in its turn.
+    pub(crate) fn on_engine<R>(self, handle: fn(&mut Engine, &Call, R, Reply<R::Response>)) -> PendingAnswer
+    where
+        R: Request + Send + 'static,
+        R::Response: Send + 'static,
+    {
+        self.on_engine_prepared(|_, request| request, handle)
+    }
+
+    /// Has the writer thread handle what `prepare`, on this task, has made of the request.
+    pub(crate) fn on_engine_prepared<R, P>(
+        mut self,
+        prepare: fn(&Call, R) -> P,
+        handle: fn(&mut Engine, &Call, P, Reply<R::Response>),
+    ) -> PendingAnswer
+    where
+        R: Request + Send + 'static,
+        R::Response: Send + 'static,
+        P: Send + 'static,
+    {
+        let request = match R::decode(&mut self.body, self.call.version) {
+            Ok(request) => request,
+            Err(error) => return undecodable(&self.call, &error),
+        };
+        let (sender, receiver) = oneshot::channel();
+        let Self { call, permit, .. } = self;
+        let prepared = prepare(&call, request);
+        let answering = call.clone();
+        let engine = call.shared.engine.clone();
+        engine.submit(Box::new(move |engine| {
+            handle(engine, &call, prepared, Reply(sender));
+            drop(permit);
+        }));
+        Box::pin(async move {
+            match receiver.await {
+                Ok(Some(response)) => answer(&answering, &response),
+                Ok(None) => Answer::Nothing,
+                Err(_) => Answer::Close("the broker stopped before it answered".to_owned()),
+            }
+        })
+    }
+
+    /// Handles the request here, once all before it on this connection have been answered.
+    pub(crate) fn in_place<R, H, F>(mut self, handle: H) -> PendingAnswer
+    where
+        R: Request + Send + 'static,
+        H: FnOnce(Call, R) -> F + Send + 'static,
+        F: Future<Output = R::Response> + Send + 'static,
+    {
+        let request = match R::decode(&mut self.body, self.call.version) {
+            Ok(request) => request,
+            Err(error) => return undecodable(&self.call, &error),
+        };
+        Box::pin(async move {
+            let Self { call, permit, .. } = self;
+            let answering = call.clone();
+            let response = handle(call, request).await;
+            drop(permit);
+            answer(&answering, &response)
+        })
+    }
+}
+
+impl Call {
+    /// Runs `work` on the writer thread and waits until what it did is durable. `None`: the broker is stopping.
+    pub(crate) async fn on_engine<T, W>(&self, work: W) -> Option<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut Engine) -> T + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        self.shared.engine.submit(Box::new(move |engine| {
+            let result = work(engine);
+            engine.release(move || {
+                let _ = sender.send(result);
+            });
+        }));
+        receiver.await.ok()
+    }
+}
+
+/// An answer, encoded.
+pub(crate) fn answer<M: Message>(call: &Call, response: &M) -> Answer {
+    match frame::encode_response(call.key, call.version, call.correlation_id, response) {
+        Ok(bytes) => Answer::Frame(bytes),
+        // Ours to mend: a field was set that this version does not carry.
+        Err(error) => {
+            tracing::error!(key = ?call.key, version = call.version, %error, "an answer could not be encoded");
+            Answer::Close(format!("an answer could not be encoded: {error}"))
+        }
+    }
+}
+
+fn undecodable(call: &Call, error: &impl std::fmt::Display) -> PendingAnswer {
+    close(format!("{:?} version {} cannot be decoded: {error}", call.key, call.version))
+}
+
+fn close(reason: String) -> PendingAnswer {
+    Box::pin(std::future::ready(Answer::Close(reason)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apis_stand_in_the_order_of_their_keys_once_each() {
+        assert!(SERVED.is_sorted_by(|a, b| (a.key as i16) < (b.key as i16)));
+    }
+}

@@ -1,0 +1,301 @@
+//! Produce (key 0), versions 3 to 13: appends record batches, one to a partition. (0 to 2 are listed and refused.)
+//!
+//! What can be said of a batch by itself is checked on the connection's task; what depends on state, on the writer:
+//! the transaction (asked of its coordinator when none is open here yet), epoch, sequence, duplicates.
+//!
+//! - 3: transactions; batches of format 2. 4: none. 5: log start offset. 6: none. 7: zstd. 8: errors of single records.
+//! - 9: flexible. 10: the leader, when it moved. 11: TRANSACTION_ABORTABLE. 12: writing adds the partition to the
+//!   transaction (KIP-890). 13: topic ids.
+
+use std::collections::BTreeMap;
+
+use atonce_coordinator::transaction::{AddPartitions, Admission, Caller, Command, Reply as Decided, VerifyPartitions};
+use atonce_kernel::{ProducerIdentity, Sequence, TopicPartition, TransactionalId};
+use atonce_log::{Origin, TransactionVersion, Verification, VerificationGuard};
+use atonce_protocol::messages::produce_request::ProduceRequest;
+use atonce_protocol::messages::produce_response::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
+use atonce_protocol::records::{Compression, ProducedRules, validate_produced};
+use atonce_protocol::wire::Reader;
+use atonce_protocol::{ApiKey, ErrorCode};
+use bytes::Bytes;
+
+use super::{Api, Call, Reply};
+use crate::connection::PendingAnswer;
+use crate::directory::{Topic, Topics};
+use crate::engine::{Engine, Refusal, append_error_code};
+use crate::topic_name;
+
+pub(super) const API: Api =
+    Api { key: ApiKey::Produce, versions: 3..=13, run: |incoming| incoming.on_engine_prepared(prepare, handle) };
+
+/// Most bytes that a compressed batch may hold.
+const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
+
+/// A version that is listed only because librdkafka reads more into the list than it says.
+pub(super) fn of_a_version_gone(call: &Call, body: Reader) -> PendingAnswer {
+    drop(body);
+    super::close(format!("Produce version {} is not served any more", call.version))
+}
+
+/// A request whose batches have been looked at.
+struct Prepared {
+    /// Nobody waits for an answer.
+    is_silent: bool,
+    transactional_id: Option<TransactionalId>,
+    topics: Vec<PreparedTopic>,
+}
+
+struct PreparedTopic {
+    name: String,
+    id: atonce_kernel::TopicId,
+    partitions: Vec<PreparedPartition>,
+}
+
+struct PreparedPartition {
+    partition: TopicPartition,
+    batch: Result<PreparedBatch, Refusal>,
+}
+
+struct PreparedBatch {
+    bytes: Bytes,
+    producer: ProducerIdentity,
+    base_sequence: Sequence,
+    is_transactional: bool,
+}
+
+fn prepare(call: &Call, request: ProduceRequest) -> Prepared {
+    let directory = call.shared.directory.topics();
+    let topics = request
+        .topic_data
+        .into_iter()
+        .map(|data| {
+            let topic = find_topic(call, &directory, &data.name, data.topic_id);
+            let name = topic.as_ref().map_or_else(|_| data.name.clone(), |topic| topic.name.as_str().to_owned());
+            let partitions = data
+                .partition_data
+                .into_iter()
+                .map(|partition| PreparedPartition {
+                    partition: TopicPartition::new(name.as_str(), partition.index),
+                    batch: topic.clone().and_then(|topic| check_batch(call, topic, partition.index, partition.records)),
+                })
+                .collect();
+            PreparedTopic { name: data.name, id: data.topic_id, partitions }
+        })
+        .collect();
+    let mut prepared = Prepared {
+        is_silent: request.acks == 0,
+        transactional_id: request.transactional_id.map(TransactionalId::from),
+        topics,
+    };
+    let refused = match request.acks {
+        -1..=1 => check_transaction(&prepared),
+        acks => {
+            Err(Refusal::new(ErrorCode::InvalidRequiredAcks, format!("acks may be 0, 1 or -1 (all), and not {acks}.")))
+        }
+    };
+    if let Err(refusal) = refused {
+        for partition in prepared.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+            partition.batch = Err(refusal.clone());
+        }
+    }
+    prepared
+}
+
+fn find_topic<'a>(
+    call: &Call,
+    directory: &'a Topics,
+    name: &str,
+    id: atonce_kernel::TopicId,
+) -> Result<&'a Topic, Refusal> {
+    let (found, unknown) = if call.version >= 13 {
+        (directory.by_id(id), ErrorCode::UnknownTopicId)
+    } else {
+        (directory.by_name(name), ErrorCode::UnknownTopicOrPartition)
+    };
+    let topic = found.ok_or_else(|| Refusal::of(unknown))?;
+    if topic_name::is_internal(topic.name.as_str()) {
+        return Err(Refusal::new(
+            ErrorCode::InvalidTopicException,
+            format!("{} belongs to the broker, and clients may not write to it.", topic.name),
+        ));
+    }
+    Ok(topic)
+}
+
+/// What can be said of a batch without any state.
+fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes>) -> Result<PreparedBatch, Refusal> {
+    let settings = &call.shared.settings;
+    topic.partition(partition).ok_or_else(|| Refusal::of(ErrorCode::UnknownTopicOrPartition))?;
+    let bytes = records.filter(|bytes| !bytes.is_empty()).ok_or_else(|| {
+        Refusal::new(ErrorCode::InvalidRecord, "A partition gets exactly one batch, and this one got none.")
+    })?;
+    let bytes_max =
+        topic.configs.get("max.message.bytes").and_then(|text| text.parse().ok()).unwrap_or(settings.batch_bytes_max);
+    if i64::try_from(bytes.len()).is_ok_and(|length| length > i64::from(bytes_max)) {
+        return Err(Refusal::new(
+            ErrorCode::MessageTooLarge,
+            format!("The batch is {} bytes long, and max.message.bytes of {} is {bytes_max}.", bytes.len(), topic.name),
+        ));
+    }
+    let is_compacted = topic
+        .configs
+        .get("cleanup.policy")
+        .is_some_and(|policy| policy.split(',').any(|word| word.trim() == "compact"));
+    let rules = ProducedRules { requires_keys: is_compacted, decompressed_bytes_max: DECOMPRESSED_BYTES_MAX };
+    let batch =
+        validate_produced(&bytes, rules).map_err(|error| Refusal::new(error.error_code(), error.to_string()))?;
+    if call.version < 7 && batch.compression() == Ok(Compression::Zstd) {
+        return Err(Refusal::new(
+            ErrorCode::UnsupportedCompressionType,
+            "Produce requests up to version 6 may not carry zstd.",
+        ));
+    }
+    let (producer, base_sequence, is_transactional) =
+        (batch.producer(), batch.base_sequence(), batch.is_transactional());
+    Ok(PreparedBatch { bytes, producer, base_sequence, is_transactional })
+}
+
+/// A request is part of one transaction at most, and says of which.
+fn check_transaction(prepared: &Prepared) -> Result<(), Refusal> {
+    let mut producers = prepared
+        .topics
+        .iter()
+        .flat_map(|topic| &topic.partitions)
+        .filter_map(|partition| partition.batch.as_ref().ok())
+        .filter(|batch| batch.is_transactional)
+        .map(|batch| batch.producer);
+    let Some(first) = producers.next() else { return Ok(()) };
+    if prepared.transactional_id.is_none() {
+        return Err(Refusal::new(
+            ErrorCode::TransactionalIdAuthorizationFailed,
+            "A transactional batch came in a request without a transactional id.",
+        ));
+    }
+    if producers.any(|producer| producer != first) {
+        return Err(Refusal::new(
+            ErrorCode::InvalidProducerIdMapping,
+            "Transactional batches of more than one producer came in one request.",
+        ));
+    }
+    Ok(())
+}
+
+fn handle(engine: &mut Engine, call: &Call, prepared: Prepared, reply: Reply<ProduceResponse>) {
+    let guards = verify(engine, call.version, &prepared);
+    let responses = prepared
+        .topics
+        .into_iter()
+        .map(|topic| TopicProduceResponse {
+            name: topic.name,
+            topic_id: topic.id,
+            partition_responses: topic
+                .partitions
+                .into_iter()
+                .map(|prepared| {
+                    let verified = guards.get(&prepared.partition).cloned().unwrap_or(Ok(None));
+                    let appended =
+                        prepared.batch.and_then(|batch| append(engine, &prepared.partition, &batch, verified));
+                    respond(prepared.partition.partition, appended)
+                })
+                .collect(),
+            ..Default::default()
+        })
+        .collect();
+    if prepared.is_silent {
+        engine.release(move || reply.send(None));
+    } else {
+        engine.answer(reply, ProduceResponse { responses, ..Default::default() });
+    }
+}
+
+/// For each partition where no transaction of this producer is open yet: the guard to append with, or the refusal.
+type Guards = BTreeMap<TopicPartition, Result<Option<VerificationGuard>, Refusal>>;
+
+/// Asks the coordinator about all partitions that the transaction is new to: whether they are in it, or, from version 12 on,
+/// to add them.
+fn verify(engine: &mut Engine, version: i16, prepared: &Prepared) -> Guards {
+    let mut guards = Guards::new();
+    let Some(transactional_id) = &prepared.transactional_id else { return guards };
+    let caller = Caller::Produce { version };
+    let adds = version >= 12;
+    let rules = if adds { TransactionVersion::V2 } else { TransactionVersion::V1 };
+    let mut asked = Vec::new();
+    let mut producer = ProducerIdentity::NONE;
+    for PreparedPartition { partition, batch } in prepared.topics.iter().flat_map(|topic| &topic.partitions) {
+        let Ok(batch) = batch else { continue };
+        if !batch.is_transactional {
+            continue;
+        }
+        producer = batch.producer;
+        let now = engine.now;
+        match engine.storage().start_verification(partition, producer, batch.base_sequence, rules, now) {
+            Some(Verification::Needed(guard)) => asked.push((partition.clone(), guard)),
+            Some(Verification::NotNeeded) => {
+                guards.insert(partition.clone(), Ok(None));
+            }
+            None => {
+                guards.insert(partition.clone(), Err(Refusal::of(ErrorCode::UnknownTopicOrPartition)));
+            }
+        }
+    }
+    if asked.is_empty() {
+        return guards;
+    }
+    let command = if adds {
+        Command::AddPartitions(AddPartitions {
+            caller,
+            transactional_id: transactional_id.clone(),
+            producer,
+            partitions: asked.iter().map(|(partition, _)| (partition.clone(), Admission::Exists)).collect(),
+        })
+    } else {
+        Command::VerifyPartitions(VerifyPartitions {
+            caller,
+            transactional_id: transactional_id.clone(),
+            producer,
+            partitions: asked.iter().map(|(partition, _)| partition.clone()).collect(),
+        })
+    };
+    let verdicts = match engine.transactions_now(transactional_id, &command) {
+        Ok(Decided::Partitions(verdicts)) => verdicts.into_iter().map(|(_, code)| code).collect(),
+        Ok(Decided::InitProducerId(_) | Decided::EndTxn(_)) => vec![ErrorCode::UnknownServerError; asked.len()],
+        Err(code) => vec![code; asked.len()],
+    };
+    for ((partition, guard), code) in asked.into_iter().zip(verdicts) {
+        let verdict = if code.is_error() { Err(Refusal::of(code)) } else { Ok(Some(guard)) };
+        guards.insert(partition, verdict);
+    }
+    guards
+}
+
+fn append(
+    engine: &mut Engine,
+    partition: &TopicPartition,
+    batch: &PreparedBatch,
+    verified: Result<Option<VerificationGuard>, Refusal>,
+) -> Result<atonce_log::Appended, Refusal> {
+    let guard = verified?;
+    engine
+        .append(partition, &batch.bytes, Origin::Client { guard })
+        .map_err(|error| Refusal::new(append_error_code(&error), error.to_string()))
+}
+
+fn respond(index: i32, appended: Result<atonce_log::Appended, Refusal>) -> PartitionProduceResponse {
+    match appended {
+        Ok(appended) => PartitionProduceResponse {
+            index,
+            base_offset: appended.base_offset,
+            log_append_time_ms: appended.log_append_time.0,
+            log_start_offset: appended.log_start_offset,
+            ..Default::default()
+        },
+        Err(refusal) => PartitionProduceResponse {
+            index,
+            error_code: refusal.code.to_i16(),
+            base_offset: -1,
+            log_start_offset: -1,
+            error_message: Some(refusal.message),
+            ..Default::default()
+        },
+    }
+}

@@ -1,0 +1,59 @@
+//! WriteTxnMarkers (key 27), versions 1 and 2: an administrator ends a hanging transaction, partition by partition.
+//!
+//! (Our own coordinator writes its markers without a request.) - 1: flexible. 2: the transaction's version, by which the
+//! marker's epoch is judged.
+
+use atonce_kernel::{Outcome, ProducerIdentity, TopicPartition};
+use atonce_log::{Marker, TransactionVersion};
+use atonce_protocol::messages::write_txn_markers_request::WriteTxnMarkersRequest;
+use atonce_protocol::messages::write_txn_markers_response::{
+    WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult, WriteTxnMarkersResponse,
+};
+use atonce_protocol::{ApiKey, ErrorCode};
+
+use super::{Api, Call, Reply};
+use crate::engine::{Engine, append_error_code};
+
+pub(super) const API: Api =
+    Api { key: ApiKey::WriteTxnMarkers, versions: 1..=2, run: |incoming| incoming.on_engine(handle) };
+
+fn handle(engine: &mut Engine, _call: &Call, request: WriteTxnMarkersRequest, reply: Reply<WriteTxnMarkersResponse>) {
+    let markers = request
+        .markers
+        .into_iter()
+        .map(|asked| {
+            let marker = Marker {
+                producer: ProducerIdentity::new(asked.producer_id, asked.producer_epoch),
+                outcome: if asked.transaction_result { Outcome::Commit } else { Outcome::Abort },
+                coordinator_epoch: asked.coordinator_epoch,
+                version: if asked.transaction_version >= 2 { TransactionVersion::V2 } else { TransactionVersion::V1 },
+            };
+            let topics = asked
+                .topics
+                .into_iter()
+                .map(|topic| WritableTxnMarkerTopicResult {
+                    partitions: topic
+                        .partition_indexes
+                        .iter()
+                        .map(|index| {
+                            let to = TopicPartition::new(topic.name.as_str(), *index);
+                            let code = match engine.write_marker(&to, &marker) {
+                                Ok(()) => ErrorCode::None,
+                                Err(error) => append_error_code(&error),
+                            };
+                            WritableTxnMarkerPartitionResult {
+                                partition_index: *index,
+                                error_code: code.to_i16(),
+                                ..Default::default()
+                            }
+                        })
+                        .collect(),
+                    name: topic.name,
+                    ..Default::default()
+                })
+                .collect();
+            WritableTxnMarkerResult { producer_id: asked.producer_id, topics, ..Default::default() }
+        })
+        .collect();
+    engine.answer(reply, WriteTxnMarkersResponse { markers, ..Default::default() });
+}

@@ -1,0 +1,391 @@
+//! [`Broker`]: starts, stops and crashes the whole; listens; hands out in-process connections.
+//!
+//! **What it does not know**: any request. It owns the tasks and the writer thread, and nothing else.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::DuplexStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::Durability;
+use crate::configuration::{ConfigurationError, Properties, Settings};
+use crate::connection::{self, Peer};
+use crate::engine::{self, EngineThread, Stop};
+use crate::folder_lock::{FolderLock, FolderLockError};
+use crate::shared::Shared;
+
+/// Bytes that fit into each direction of an in-process connection.
+const IN_PROCESS_BUFFER_BYTES: usize = 256 * 1024;
+
+/// How a broker is set up. Made by [`Broker::builder`].
+#[derive(Clone, Debug)]
+pub struct BrokerBuilder {
+    data: DataPlace,
+    listen: String,
+    advertised: Option<(String, u16)>,
+    durability: Durability,
+    properties: Vec<(String, String)>,
+    allow_unauthenticated: bool,
+}
+
+#[derive(Clone, Debug)]
+enum DataPlace {
+    Folder(PathBuf),
+    Temporary,
+}
+
+/// Why a broker did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Another broker uses the folder.
+    #[error("the data folder {0} is in use by another broker: stop that one, or choose another folder")]
+    FolderInUse(PathBuf),
+    /// The folder cannot be used.
+    #[error("the data folder {path} cannot be used: {source}")]
+    Folder {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The address can be reached from elsewhere, and nobody would have to say who they are.
+    #[error(
+        "{0} can be reached from other machines, and there is no authentication: listen on a loopback address, or allow unauthenticated access"
+    )]
+    Unauthenticated(SocketAddr),
+    /// A setting is wrong.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    /// What is in the folder cannot be served.
+    #[error("the data in {path} cannot be served: {reason}")]
+    Recovery {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// The thread that writes could not be started.
+    #[error("the writer thread could not be started: {0}")]
+    Thread(io::Error),
+    /// It runs already.
+    #[error("the broker is running")]
+    Running,
+}
+
+/// The broker is not running, so there is nothing to talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the broker is not running")]
+pub struct NotRunning;
+
+/// The broker could not stop cleanly; the next start will recover as after a crash.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the broker did not stop cleanly, and recovers at its next start: {0}")]
+pub struct StopError(pub(crate) String);
+
+/// A broker in this process.
+///
+/// Dropping it is a crash: nothing that was acknowledged is lost, and the next start recovers. A temporary one takes its
+/// data with it.
+#[derive(Debug)]
+pub struct Broker {
+    builder: BrokerBuilder,
+    folder: PathBuf,
+    /// Where it listens, with the port that was found: a restart comes back to the same one.
+    address: SocketAddr,
+    running: Mutex<Option<Running>>,
+    /// Removed when this is dropped, which is after `running`.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+#[derive(Debug)]
+struct Running {
+    shared: Arc<Shared>,
+    /// Flips to true when the connections are to end.
+    closing: watch::Sender<bool>,
+    listening: tokio::task::JoinHandle<()>,
+    engine: Option<EngineThread>,
+    _lock: FolderLock,
+}
+
+impl Broker {
+    /// A broker to be set up. Without a data folder it is [temporary](BrokerBuilder::temporary).
+    #[must_use]
+    pub fn builder() -> BrokerBuilder {
+        BrokerBuilder {
+            data: DataPlace::Temporary,
+            listen: "127.0.0.1:0".to_owned(),
+            advertised: None,
+            durability: Durability::Sync,
+            properties: Vec::new(),
+            allow_unauthenticated: false,
+        }
+    }
+
+    /// A broker for a test: a free port, a temporary folder, gone when dropped. A group's first rebalance does not wait
+    /// for more members.
+    pub async fn temporary() -> Result<Self, StartError> {
+        Self::builder().temporary().property("group.initial.rebalance.delay.ms", "0").start().await
+    }
+
+    /// `HOST:PORT`, for clients.
+    #[must_use]
+    pub fn bootstrap_servers(&self) -> String {
+        match &self.builder.advertised {
+            Some((host, port)) => format!("{host}:{port}"),
+            None => reachable(self.address).to_string(),
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where the data is.
+    #[must_use]
+    pub fn data_path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A connection without a socket: the same protocol, byte for byte.
+    pub fn connect_in_process(&self) -> Result<DuplexStream, NotRunning> {
+        let running = self.running();
+        let running = running.as_ref().ok_or(NotRunning)?;
+        let (ours, theirs) = tokio::io::duplex(IN_PROCESS_BUFFER_BYTES);
+        let advertised = self.builder.advertised.clone().unwrap_or_else(|| host_and_port(reachable(self.address)));
+        let peer = Peer { host: "in-process".to_owned(), advertised };
+        let shared = Arc::clone(&running.shared);
+        let mut closing = running.closing.subscribe();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = connection::serve(ours, peer, shared) => {}
+                () = closed(&mut closing) => {}
+            }
+        });
+        Ok(theirs)
+    }
+
+    /// Ends cleanly: connections close, a checkpoint is written, the folder is free. Twice is once.
+    pub async fn shutdown(&self) -> Result<(), StopError> {
+        self.stop(Stop::Clean).await
+    }
+
+    /// Ends as SIGKILL would: nothing more is written, nothing is finished. [`Broker::restart`] recovers.
+    pub async fn crash(&self) -> Result<(), StopError> {
+        self.stop(Stop::Crash).await
+    }
+
+    /// Starts again, at the same address, with the same data and settings.
+    pub async fn restart(&self) -> Result<(), StartError> {
+        if self.running().is_some() {
+            return Err(StartError::Running);
+        }
+        let builder = BrokerBuilder { listen: self.address.to_string(), ..self.builder.clone() };
+        let (_, running) = builder.run(&self.folder).await?;
+        *self.running() = Some(running);
+        Ok(())
+    }
+
+    async fn stop(&self, how: Stop) -> Result<(), StopError> {
+        let Some(mut running) = self.running().take() else { return Ok(()) };
+        running.closing.send_replace(true);
+        running.listening.abort();
+        // Until the listening task is gone its port is taken.
+        let _ = (&mut running.listening).await;
+        let Some(engine) = running.engine.take() else { return Ok(()) };
+        let stopped = tokio::task::spawn_blocking(move || engine.stop(how))
+            .await
+            .map_err(|error| StopError(error.to_string()))?;
+        drop(running);
+        stopped
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.closing.send_replace(true);
+        self.listening.abort();
+        if let Some(engine) = self.engine.take() {
+            // Waits for the write in hand, if there is one: the folder must not be removed, nor locked again, under it.
+            let _ = engine.stop(Stop::Crash);
+        }
+    }
+}
+
+impl BrokerBuilder {
+    /// Keeps its data in `path`, which is made if need be.
+    #[must_use]
+    pub fn data_path(mut self, path: impl Into<PathBuf>) -> Self {
+        self.data = DataPlace::Folder(path.into());
+        self
+    }
+
+    /// Keeps its data in a folder that is removed with the broker.
+    #[must_use]
+    pub fn temporary(mut self) -> Self {
+        self.data = DataPlace::Temporary;
+        self
+    }
+
+    /// Listens on `address`, `HOST:PORT`; port 0 finds a free one. Default: `127.0.0.1:0`.
+    #[must_use]
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.listen = address.into();
+        self
+    }
+
+    /// Tells clients to reach this node at `host:port`, when that is not where it listens.
+    #[must_use]
+    pub fn advertise(mut self, host: impl Into<String>, port: u16) -> Self {
+        self.advertised = Some((host.into(), port));
+        self
+    }
+
+    /// What an acknowledgement survives. Default: power loss.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets one of Kafka's dotted keys. Unknown ones are refused at the start.
+    #[must_use]
+    pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.properties.push((key.into(), value.into()));
+        self
+    }
+
+    /// Lets an address be listened on that others can reach, though nobody has to say who they are.
+    #[must_use]
+    pub fn allow_unauthenticated(mut self) -> Self {
+        self.allow_unauthenticated = true;
+        self
+    }
+
+    /// Takes the folder, recovers what is in it, and listens.
+    pub async fn start(self) -> Result<Broker, StartError> {
+        let (folder, temporary) = match &self.data {
+            DataPlace::Folder(path) => (path.clone(), None),
+            DataPlace::Temporary => {
+                let temporary = tempfile::Builder::new()
+                    .prefix("atonce-")
+                    .tempdir()
+                    .map_err(|source| StartError::Folder { path: std::env::temp_dir(), source })?;
+                (temporary.path().to_owned(), Some(temporary))
+            }
+        };
+        let (address, running) = self.run(&folder).await?;
+        Ok(Broker { builder: self, folder, address, running: Mutex::new(Some(running)), _temporary: temporary })
+    }
+
+    fn settings(&self) -> Result<Settings, ConfigurationError> {
+        let mut properties = Properties::default();
+        for (key, value) in &self.properties {
+            properties.set(key, value)?;
+        }
+        Ok(properties.settings())
+    }
+
+    async fn run(&self, folder: &Path) -> Result<(SocketAddr, Running), StartError> {
+        let settings = Arc::new(self.settings()?);
+        let listener = self.listener().await?;
+        let address =
+            listener.local_addr().map_err(|source| StartError::Listen { address: self.listen.clone(), source })?;
+        let lock = FolderLock::take(folder).map_err(|error| match error {
+            FolderLockError::InUse(path) => StartError::FolderInUse(path),
+            FolderLockError::Io { path, source } => StartError::Folder { path, source },
+        })?;
+        let (engine, shared) = engine::start(folder.to_owned(), self.durability, settings).await?;
+        let (closing, _) = watch::channel(false);
+        let listening =
+            tokio::spawn(listen(listener, self.advertised.clone(), Arc::clone(&shared), closing.subscribe()));
+        Ok((address, Running { shared, closing, listening, engine: Some(engine), _lock: lock }))
+    }
+
+    async fn listener(&self) -> Result<TcpListener, StartError> {
+        let failed = |source| StartError::Listen { address: self.listen.clone(), source };
+        let addresses: Vec<SocketAddr> = tokio::net::lookup_host(&self.listen).await.map_err(failed)?.collect();
+        if !self.allow_unauthenticated
+            && let Some(open) = addresses.iter().find(|address| !address.ip().is_loopback())
+        {
+            return Err(StartError::Unauthenticated(*open));
+        }
+        TcpListener::bind(&addresses[..]).await.map_err(failed)
+    }
+}
+
+/// Accepts connections, one task each. They end with this task, or when `closing` says so.
+async fn listen(
+    listener: TcpListener,
+    advertised: Option<(String, u16)>,
+    shared: Arc<Shared>,
+    mut closing: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) if connections.len() < shared.settings.connections_max => {
+                    let advertised = advertised.clone();
+                    let shared = Arc::clone(&shared);
+                    connections.spawn(async move { serve_tcp(stream, peer, advertised, shared).await });
+                }
+                Ok((_, peer)) => tracing::warn!(%peer, "too many connections (connections.max): closed"),
+                // Out of file handles, or a connection that was gone before it was taken: the next one may do better.
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                }
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = closed(&mut closing) => break,
+        }
+    }
+}
+
+/// Returns when the connections are to end, also when nobody is left to say so.
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    let _ = closing.wait_for(|closing| *closing).await;
+}
+
+async fn serve_tcp(stream: TcpStream, peer: SocketAddr, advertised: Option<(String, u16)>, shared: Arc<Shared>) {
+    // Answers are small and awaited: do not hold them back to fill a packet.
+    let _ = stream.set_nodelay(true);
+    let Ok(local) = stream.local_addr() else { return };
+    let advertised = advertised.unwrap_or_else(|| host_and_port(local));
+    let peer = Peer { host: format!("/{}", peer.ip()), advertised };
+    connection::serve(stream, peer, shared).await;
+}
+
+/// An address that one can connect to, where `address` may be "all of this machine's".
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let loopback = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    SocketAddr::new(loopback, address.port())
+}
+
+fn host_and_port(address: SocketAddr) -> (String, u16) {
+    (address.ip().to_string(), address.port())
+}

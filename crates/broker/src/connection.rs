@@ -1,0 +1,174 @@
+//! One connection, over TCP or in process: frames in, answers out, in order.
+//!
+//! A reader takes frames and hands each to [`crate::api::dispatch`], which answers with a future. Requests for the writer
+//! thread are on their way as soon as they are read (so a producer may pipeline), all others run when their turn comes;
+//! a second loop awaits the futures in order and writes. What a client may have in flight is bounded by
+//! [`REQUESTS_IN_FLIGHT`] and, over all connections, by `queued.max.request.bytes`.
+//!
+//! **What it does not know**: what the requests mean. A frame that is too long, or one that dispatch cannot make sense of,
+//! closes this connection and no other.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+use crate::api;
+use crate::shared::Shared;
+
+/// Requests of one connection that may wait for their answers. Clients keep five in flight, some a hundred.
+const REQUESTS_IN_FLIGHT: usize = 128;
+
+/// A buffer grows by at most this much ahead of the bytes that have really come, so that a length on the wire never sizes
+/// an allocation.
+const READ_AHEAD_BYTES: usize = 64 * 1024;
+
+/// Who is at the other end, and how they reached us.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// As Kafka prints it in group descriptions: `/127.0.0.1`, or `in-process`.
+    pub(crate) host: String,
+    /// The address that this client should use for this node.
+    pub(crate) advertised: (String, u16),
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// These bytes, length prefix included.
+    Frame(BytesMut),
+    /// Nothing at all (a produce request with `acks=0`).
+    Nothing,
+    /// The connection ends, for this reason.
+    Close(String),
+}
+
+/// An answer to come.
+pub(crate) type PendingAnswer = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// Serves a connection until it ends. Dropping the future ends it at once.
+pub(crate) async fn serve<S>(stream: S, peer: Peer, shared: Arc<Shared>)
+where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
+    let (read_half, write_half) = tokio::io::split(stream);
+    let peer = Arc::new(peer);
+    let (sender, receiver) = mpsc::channel(REQUESTS_IN_FLIGHT);
+    let reading = read_requests(read_half, Arc::clone(&peer), shared, sender);
+    let writing = write_answers(write_half, receiver);
+    let end = tokio::select! {
+        end = reading => end,
+        end = writing => end,
+    };
+    match end {
+        Ok(()) => tracing::debug!(host = peer.host, "connection ended"),
+        Err(error) => tracing::debug!(host = peer.host, %error, "connection closed"),
+    }
+}
+
+async fn read_requests<R>(
+    mut stream: R,
+    peer: Arc<Peer>,
+    shared: Arc<Shared>,
+    answers: mpsc::Sender<PendingAnswer>,
+) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+{
+    let mut buffer = BytesMut::new();
+    while let Some(frame) = read_frame(&mut stream, &mut buffer, shared.settings.request_bytes_max).await? {
+        // Back-pressure: at most so many bytes of requests wait; the permit goes when the request has been dealt with.
+        let permit = shared.request_permit(frame.len()).await;
+        let pending = api::dispatch(&shared, &peer, frame, permit);
+        if answers.send(pending).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The next frame without its length, or nothing when the peer has closed between frames.
+async fn read_frame<R>(stream: &mut R, buffer: &mut BytesMut, bytes_max: usize) -> io::Result<Option<Bytes>>
+where
+    R: AsyncRead + Unpin,
+{
+    loop {
+        if let Some(prefix) = buffer.first_chunk::<4>() {
+            let announced = i32::from_be_bytes(*prefix);
+            let length = usize::try_from(announced)
+                .ok()
+                .filter(|length| *length <= bytes_max)
+                .ok_or_else(|| invalid(format!("a request of {announced} bytes is not allowed (0 to {bytes_max})")))?;
+            if buffer.len() >= 4 + length {
+                let mut frame = buffer.split_to(4 + length);
+                return Ok(Some(frame.split_off(4).freeze()));
+            }
+            buffer.reserve((4 + length - buffer.len()).min(READ_AHEAD_BYTES.max(buffer.len())));
+        } else {
+            buffer.reserve(READ_AHEAD_BYTES / 8);
+        }
+        if stream.read_buf(buffer).await? == 0 {
+            return if buffer.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+        }
+    }
+}
+
+async fn write_answers<W>(mut stream: W, mut answers: mpsc::Receiver<PendingAnswer>) -> io::Result<()>
+where
+    W: AsyncWrite + Unpin,
+{
+    while let Some(pending) = answers.recv().await {
+        match pending.await {
+            Answer::Frame(bytes) => stream.write_all(&bytes).await?,
+            Answer::Nothing => {}
+            Answer::Close(reason) => return Err(invalid(reason)),
+        }
+    }
+    stream.shutdown().await
+}
+
+fn invalid(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn frames_come_whole_however_they_were_cut() {
+        let (mut client, mut server) = tokio::io::duplex(3);
+        let writing = tokio::spawn(async move {
+            client.write_all(&[0, 0, 0, 2, 7, 8, 0, 0, 0, 0, 0, 0, 0, 1, 9]).await.expect("written");
+        });
+        let mut buffer = BytesMut::new();
+        let mut frames = Vec::new();
+        while let Some(frame) = read_frame(&mut server, &mut buffer, 10).await.expect("whole frames") {
+            frames.push(frame.to_vec());
+        }
+        writing.await.expect("done");
+        assert_eq!(frames, [vec![7, 8], vec![], vec![9]]);
+    }
+
+    #[tokio::test]
+    async fn a_frame_longer_than_allowed_or_of_negative_length_is_refused_before_it_is_read() {
+        for prefix in [[0, 0, 0, 11], [0xff, 0xff, 0xff, 0xff], [0x7f, 0xff, 0xff, 0xff]] {
+            let mut input = &prefix[..];
+            let mut buffer = BytesMut::new();
+            assert!(read_frame(&mut input, &mut buffer, 10).await.is_err(), "{prefix:?}");
+            assert!(buffer.capacity() <= READ_AHEAD_BYTES);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_frame_cut_off_is_an_error_and_allocates_no_more_than_came() {
+        let mut input: &[u8] = &[0x06, 0, 0, 0, 1];
+        let mut buffer = BytesMut::new();
+        assert!(read_frame(&mut input, &mut buffer, 100 << 20).await.is_err());
+        assert!(buffer.capacity() <= 2 * READ_AHEAD_BYTES);
+    }
+}

@@ -1,0 +1,439 @@
+//! The writer: one thread that owns the storage and all coordinator shards, and runs everything that changes them.
+//!
+//! ```text
+//!  wake-up ──► take what waits ──► each: decide, stage, apply ──► one commit ──► watermarks move ──► answers leave
+//!  (work, a deadline, stop)             (answers are kept)        (one sync)      (bells ring)
+//! ```
+//!
+//! What arrives while a commit syncs makes up the next group: group commit without a timer. Every answer waits for the commit
+//! of the group that it was made in, refusals and reads too, since they depend on what was staged.
+//!
+//! **What it does not know**: sockets, frames, versions of requests (its callers in [`crate::api`] do).
+//!
+//! Invariants: nothing leaves this thread that is not durable; after a failed commit nothing leaves it at all.
+//!
+//! Read in this order: this file, [`topics`], [`transactions`], [`groups`], [`recovery`].
+
+mod groups;
+mod hashing;
+mod recovery;
+mod topics;
+mod transactions;
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use atonce_coordinator::Waiter;
+use atonce_kernel::chance::Chance;
+use atonce_kernel::{ProducerId, Timestamp, TopicName, TopicPartition, Uuid};
+use atonce_log::{
+    AppendError, Appended, Durability, Marker, Origin, PartitionReader, ProducerRefusal, StageError, Storage,
+    StorageConfig,
+};
+use atonce_protocol::ErrorCode;
+use tokio::sync::oneshot;
+
+use crate::api::Reply;
+use crate::broker::{StartError, StopError};
+use crate::configuration::Settings;
+use crate::directory::{Directory, Topics};
+use crate::disk::StdDisk;
+use crate::shared::Shared;
+
+use groups::GroupHost;
+use transactions::TransactionHost;
+
+pub(crate) use topics::{NewTopic, Refusal};
+
+/// A partition, for reading.
+pub(crate) type Reader = Arc<PartitionReader<StdDisk>>;
+
+/// Work for the writer.
+pub(crate) type Work = Box<dyn FnOnce(&mut Engine) + Send>;
+
+/// Pieces of work taken into one group at most. The first answer waits for the last of them, so a flood must not hold it back.
+const WORK_PER_GROUP: usize = 1024;
+
+/// Bytes staged at which a group is committed, whatever waits: well below a journal file, and long enough that the sync is a
+/// small part of it.
+const GROUP_BYTES: usize = 8 << 20;
+
+/// Producer ids are taken from the log in blocks of so many, so that few of them cost an entry (Kafka takes 1,000).
+const PRODUCER_IDS_PER_BLOCK: u32 = 1000;
+
+/// How often silent producers are looked for (Kafka: `producer.id.expiration.check.interval.ms`).
+const PRODUCER_EXPIRY_INTERVAL_MS: i64 = 600_000;
+
+/// The way to the writer.
+#[derive(Clone, Debug)]
+pub(crate) struct EngineHandle(mpsc::Sender<WakeUp>);
+
+impl EngineHandle {
+    /// Sends work. If the writer has stopped the work is dropped, and with it whatever its answer would have gone through.
+    pub(crate) fn submit(&self, work: Work) {
+        let _ = self.0.send(WakeUp::Work(work));
+    }
+}
+
+/// What wakes the writer, besides its own deadlines.
+enum WakeUp {
+    Work(Work),
+    Stop(Stop),
+}
+
+/// How to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Finish what waits, write a checkpoint.
+    Clean,
+    /// Do nothing more.
+    Crash,
+}
+
+/// The running thread.
+#[derive(Debug)]
+pub(crate) struct EngineThread {
+    thread: std::thread::JoinHandle<Result<(), StopError>>,
+    wake_ups: mpsc::Sender<WakeUp>,
+    /// Overtakes all work that waits.
+    crash: Arc<AtomicBool>,
+}
+
+impl EngineThread {
+    /// Stops the thread, and waits until it has.
+    pub(crate) fn stop(self, how: Stop) -> Result<(), StopError> {
+        if how == Stop::Crash {
+            self.crash.store(true, Ordering::SeqCst);
+        }
+        let _ = self.wake_ups.send(WakeUp::Stop(how));
+        self.thread.join().unwrap_or_else(|_| Err(StopError("the writer thread panicked".to_owned())))
+    }
+}
+
+/// Opens the data folder, recovers, and starts the writer.
+pub(crate) async fn start(
+    folder: PathBuf,
+    durability: Durability,
+    settings: Arc<Settings>,
+) -> Result<(EngineThread, Arc<Shared>), StartError> {
+    let (wake_ups, receiver) = mpsc::channel();
+    let (opened, recovered) = oneshot::channel();
+    let crash = Arc::new(AtomicBool::new(false));
+    let handle = EngineHandle(wake_ups.clone());
+    let thread = std::thread::Builder::new()
+        .name("atonce-writer".to_owned())
+        .spawn({
+            let crash = Arc::clone(&crash);
+            let folder = folder.clone();
+            move || {
+                let engine = match Engine::open(&folder, durability, settings) {
+                    Ok(engine) => engine,
+                    Err(reason) => {
+                        let _ = opened.send(Err(reason));
+                        return Ok(());
+                    }
+                };
+                let shared = Arc::new(Shared::new(
+                    Arc::clone(&engine.settings),
+                    engine.cluster_id.clone(),
+                    handle,
+                    Arc::clone(&engine.directory),
+                ));
+                if opened.send(Ok(shared)).is_err() {
+                    return Ok(());
+                }
+                engine.run(&receiver, &crash)
+            }
+        })
+        .map_err(StartError::Thread)?;
+    match recovered.await {
+        Ok(Ok(shared)) => Ok((EngineThread { thread, wake_ups, crash }, shared)),
+        Ok(Err(reason)) => Err(StartError::Recovery { path: folder, reason }),
+        Err(_) => {
+            Err(StartError::Recovery { path: folder, reason: "the writer thread panicked during recovery".to_owned() })
+        }
+    }
+}
+
+/// All that is durable, and what coordinates it. Handlers of requests run on it, one after the other.
+pub(crate) struct Engine {
+    pub(crate) settings: Arc<Settings>,
+    /// One time for all that is decided in one turn.
+    pub(crate) now: Timestamp,
+    storage: Storage<StdDisk>,
+    directory: Arc<Directory>,
+    cluster_id: String,
+    transactions: TransactionHost,
+    groups: GroupHost,
+    chance: Chance,
+    last_waiter: u64,
+    producer_ids: std::ops::Range<i64>,
+    /// Answers that leave once what is staged is durable.
+    releases: Vec<Box<dyn FnOnce() + Send>>,
+    /// Topics to be shown anew once what is staged is durable.
+    changed_topics: BTreeSet<TopicName>,
+    staged_bytes: usize,
+    next_producer_expiry: Timestamp,
+    /// Set by a failure of the journal: nothing more is answered.
+    failed: Option<String>,
+}
+
+impl Engine {
+    fn open(folder: &Path, durability: Durability, settings: Arc<Settings>) -> Result<Self, String> {
+        let now = wall_clock();
+        let mut config = StorageConfig::new(folder);
+        config.durability = durability;
+        config.boot_id = boot_id();
+        let (storage, report) = Storage::open(StdDisk::new(folder), config, now).map_err(|error| error.to_string())?;
+        tracing::info!(folder = %folder.display(), ?report, "opened");
+        let mut chance = Chance::from_seed(entropy());
+        let cluster_id = recovery::cluster_id(folder, &mut chance)?;
+        let mut engine = Self {
+            transactions: TransactionHost::new(&settings),
+            groups: GroupHost::new(&settings),
+            settings,
+            now,
+            storage,
+            directory: Arc::default(),
+            cluster_id,
+            chance,
+            last_waiter: 0,
+            producer_ids: 0..0,
+            releases: Vec::new(),
+            changed_topics: BTreeSet::new(),
+            staged_bytes: 0,
+            next_producer_expiry: now.plus_ms(PRODUCER_EXPIRY_INTERVAL_MS),
+            failed: None,
+        };
+        engine.recover()?;
+        Ok(engine)
+    }
+
+    fn run(mut self, wake_ups: &mpsc::Receiver<WakeUp>, crash: &AtomicBool) -> Result<(), StopError> {
+        loop {
+            let first = match self.wait(wake_ups) {
+                Ok(wake_up) => Some(wake_up),
+                Err(mpsc::RecvTimeoutError::Timeout) => None,
+                // Nobody is left who could stop us in words.
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            self.now = wall_clock();
+            let mut stop = None;
+            let mut next = first;
+            let mut taken = 0;
+            while let Some(wake_up) = next {
+                if crash.load(Ordering::SeqCst) {
+                    return Ok(());
+                }
+                match wake_up {
+                    WakeUp::Work(work) => work(&mut self),
+                    WakeUp::Stop(how) => stop = Some(how),
+                }
+                taken += 1;
+                let is_full = taken >= WORK_PER_GROUP || self.staged_bytes >= GROUP_BYTES;
+                next = if is_full || stop.is_some() || self.failed.is_some() { None } else { wake_ups.try_recv().ok() };
+            }
+            self.do_what_is_due();
+            if crash.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            self.commit();
+            if let Some(reason) = self.failed.take() {
+                tracing::error!(reason, "the writer stops: nothing more is acknowledged");
+                return Err(StopError(reason));
+            }
+            match stop {
+                Some(Stop::Clean) => return self.storage.close().map_err(|error| StopError(error.to_string())),
+                Some(Stop::Crash) => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    fn wait(&self, wake_ups: &mpsc::Receiver<WakeUp>) -> Result<WakeUp, mpsc::RecvTimeoutError> {
+        let ms = self.next_deadline().ms_since(wall_clock()).clamp(0, 3_600_000);
+        wake_ups.recv_timeout(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+    }
+
+    fn next_deadline(&self) -> Timestamp {
+        let shards = self.transactions.next_deadline().into_iter().chain(self.groups.next_deadline());
+        shards.fold(self.next_producer_expiry, Ord::min)
+    }
+
+    fn do_what_is_due(&mut self) {
+        self.tick_transactions();
+        self.tick_groups();
+        if self.next_producer_expiry <= self.now {
+            self.storage.expire_producers(self.settings.producer_id_expiration_ms, self.now);
+            self.next_producer_expiry = self.now.plus_ms(PRODUCER_EXPIRY_INTERVAL_MS);
+        }
+    }
+
+    /// Makes durable what was staged, shows it, and lets the answers go.
+    fn commit(&mut self) {
+        if self.failed.is_some() {
+            return;
+        }
+        if self.storage.staged_position() != self.storage.durable_position() {
+            match self.storage.commit() {
+                Ok(committed) => {
+                    self.show_changed_topics();
+                    let topics = self.directory.topics();
+                    for moved in &committed.moved {
+                        if let Some(partition) = topics.partition(moved.topic.as_str(), moved.partition) {
+                            partition.ring();
+                        }
+                    }
+                }
+                Err(error) => {
+                    self.releases.clear();
+                    self.failed = Some(error.to_string());
+                    return;
+                }
+            }
+        }
+        self.staged_bytes = 0;
+        for release in self.releases.drain(..) {
+            release();
+        }
+    }
+
+    /// Answers, once all that was staged so far is durable.
+    pub(crate) fn answer<R: Send + 'static>(&mut self, reply: Reply<R>, response: R) {
+        self.release(move || reply.send(Some(response)));
+    }
+
+    /// Runs `release`, once all that was staged so far is durable. Dropped if that never happens.
+    pub(crate) fn release(&mut self, release: impl FnOnce() + Send + 'static) {
+        self.releases.push(Box::new(release));
+    }
+
+    /// Stages a batch. A group that is full is committed first.
+    pub(crate) fn append(
+        &mut self,
+        partition: &TopicPartition,
+        batch: &[u8],
+        origin: Origin,
+    ) -> Result<Appended, AppendError> {
+        self.staged_bytes += batch.len();
+        match self.storage.append(partition, batch, origin, self.now) {
+            Err(AppendError::Storage(StageError::GroupFull { .. })) => {
+                self.commit_between();
+                self.storage.append(partition, batch, origin, self.now)
+            }
+            result => self.watch(result),
+        }
+    }
+
+    /// Stages a marker. A group that is full is committed first: the prepared state in it then stands on disk for a while.
+    fn append_marker(&mut self, partition: &TopicPartition, marker: &Marker) -> Result<Appended, AppendError> {
+        const ABOUT_A_MARKER: usize = 128;
+        self.staged_bytes += ABOUT_A_MARKER;
+        match self.storage.append_marker(partition, marker, self.now) {
+            Err(AppendError::Storage(StageError::GroupFull { .. })) => {
+                self.commit_between();
+                self.storage.append_marker(partition, marker, self.now)
+            }
+            result => self.watch(result),
+        }
+    }
+
+    fn commit_between(&mut self) {
+        self.storage.end_unit();
+        self.commit();
+        self.storage.begin_unit();
+    }
+
+    fn watch(&mut self, result: Result<Appended, AppendError>) -> Result<Appended, AppendError> {
+        if let Err(AppendError::Storage(StageError::Failed(failed))) = &result {
+            self.failed = Some(failed.to_string());
+        }
+        result
+    }
+
+    /// What may be done with the storage in the words of the log.
+    pub(crate) fn storage(&mut self) -> &mut Storage<StdDisk> {
+        &mut self.storage
+    }
+
+    fn new_waiter(&mut self) -> Waiter {
+        self.last_waiter += 1;
+        Waiter(self.last_waiter)
+    }
+
+    fn uuid(&mut self) -> Uuid {
+        self.chance.uuid()
+    }
+
+    /// A producer id that nobody has. It stays the same one until it is [taken](Self::take_producer_id).
+    fn fresh_producer_id(&mut self) -> Result<ProducerId, ErrorCode> {
+        if self.producer_ids.is_empty() {
+            let block = self.storage.reserve_producer_ids(PRODUCER_IDS_PER_BLOCK).map_err(|error| {
+                tracing::error!(%error, "no producer ids can be reserved");
+                ErrorCode::CoordinatorNotAvailable
+            })?;
+            self.producer_ids = block.first.0..block.first.0 + i64::from(block.count);
+        }
+        Ok(ProducerId(self.producer_ids.start))
+    }
+
+    fn take_producer_id(&mut self) {
+        self.producer_ids.start += 1;
+    }
+
+    fn show_changed_topics(&mut self) {
+        if self.changed_topics.is_empty() {
+            return;
+        }
+        let mut topics = Topics::clone(&self.directory.topics());
+        for name in std::mem::take(&mut self.changed_topics) {
+            self.show_topic(&mut topics, &name);
+        }
+        self.directory.replace(topics);
+    }
+}
+
+/// The error code for a batch or marker that is not appended.
+pub(crate) fn append_error_code(error: &AppendError) -> ErrorCode {
+    match error {
+        AppendError::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
+        AppendError::Batch { .. } => ErrorCode::CorruptMessage,
+        AppendError::Producer { refusal, .. } => match refusal {
+            ProducerRefusal::StaleEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+            ProducerRefusal::OutOfOrder { .. } => ErrorCode::OutOfOrderSequenceNumber,
+            ProducerRefusal::NotVerified { .. } | ProducerRefusal::InsideTransaction { .. } => {
+                ErrorCode::InvalidTxnState
+            }
+            ProducerRefusal::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
+        },
+        AppendError::Storage(_) => ErrorCode::KafkaStorageError,
+    }
+}
+
+fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A seed that nobody can guess, as far as the operating system can give one.
+fn entropy() -> u64 {
+    let mut bytes = [0; 8];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    match read {
+        Ok(()) => u64::from_ne_bytes(bytes),
+        // Ids only have to be unlike each other: the time will do.
+        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64,
+    }
+}
+
+/// Identifies the running kernel, where there is such a thing.
+fn boot_id() -> Option<Uuid> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16).ok().map(|number| Uuid(number.to_be_bytes()))
+}

@@ -1,0 +1,142 @@
+//! What the writer does before it serves: replays the coordinators' logs through `apply`, then settles what they owe.
+//!
+//! Live running and recovery are the same code from `apply` on. What was prepared gets its markers again, which is harmless
+//! where they were written already.
+
+use std::path::Path;
+
+use atonce_coordinator::transaction::DecodeRecordError;
+use atonce_coordinator::{Entry, Shard};
+use atonce_kernel::TopicPartition;
+use atonce_kernel::chance::Chance;
+use atonce_log::IsolationLevel;
+
+use super::Engine;
+use crate::coordinator_batch::{self, Logged};
+use crate::topic_name::{CONSUMER_OFFSETS, TRANSACTION_STATE};
+
+/// Bytes read from a coordinator's log at a time.
+const READ_BYTES: usize = 1 << 20;
+
+/// The file in the data folder that holds the cluster's id, which clients compare across connections.
+const CLUSTER_ID_FILE: &str = "cluster.id";
+
+impl Engine {
+    /// Brings the coordinators to what their logs say, does what they owe, and shows all topics.
+    pub(super) fn recover(&mut self) -> Result<(), String> {
+        self.fit_shards();
+        for partition in 0..self.transactions.partitions() {
+            self.replay_transactions(partition)?;
+        }
+        for partition in 0..self.groups.partitions() {
+            self.replay_groups(partition)?;
+        }
+        for partition in 0..self.transactions.partitions() {
+            self.settle_again(partition);
+        }
+        self.commit();
+        if let Some(reason) = self.failed.take() {
+            return Err(reason);
+        }
+        self.show_all_topics();
+        Ok(())
+    }
+
+    /// An internal topic that is there has the number of partitions it was made with, whatever is configured now: ids would
+    /// else be looked for in the wrong one.
+    fn fit_shards(&mut self) {
+        let mut settings = (*self.settings).clone();
+        if let Some(topic) = self.topic(TRANSACTION_STATE) {
+            settings.transaction_state_partitions = topic.partitions;
+        }
+        if let Some(topic) = self.topic(CONSUMER_OFFSETS) {
+            settings.offsets_partitions = topic.partitions;
+        }
+        self.transactions = super::TransactionHost::new(&settings);
+        self.groups = super::GroupHost::new(&settings);
+        self.settings = std::sync::Arc::new(settings);
+    }
+
+    fn replay_transactions(&mut self, partition: i32) -> Result<(), String> {
+        let from = TopicPartition::new(TRANSACTION_STATE, partition);
+        let index = usize::try_from(partition).unwrap_or(0);
+        let shard = &mut self.transactions.shards[index];
+        for_each_entry(&self.storage, &from, |logged| {
+            let Logged::Record { key, value, producer, offset, timestamp } = logged else {
+                return Err(format!("{from}: a marker, where there are no transactions"));
+            };
+            match atonce_coordinator::transaction::Record::decode(key, value) {
+                Ok(record) => {
+                    let entry = Entry::Record { record: &record, producer, offset, timestamp };
+                    shard.apply(&entry).map_err(|corrupt| format!("{from}: {corrupt}"))
+                }
+                // A kind of record from the future: whoever wrote it said that it may be skipped (KIP-915).
+                Err(DecodeRecordError::UnknownKey { .. }) => Ok(()),
+                Err(error) => Err(format!("{from} at offset {offset}: {error}")),
+            }
+        })
+    }
+
+    fn replay_groups(&mut self, partition: i32) -> Result<(), String> {
+        let from = TopicPartition::new(CONSUMER_OFFSETS, partition);
+        let index = usize::try_from(partition).unwrap_or(0);
+        let shard = &mut self.groups.shards[index];
+        for_each_entry(&self.storage, &from, |logged| {
+            let corrupt = |error: &dyn std::fmt::Display| format!("{from}: {error}");
+            match logged {
+                Logged::Record { key, value, producer, offset, timestamp } => {
+                    match atonce_coordinator::group::Record::decode(key, value) {
+                        Ok(Some(record)) => {
+                            let entry = Entry::Record { record: &record, producer, offset, timestamp };
+                            shard.apply(&entry).map_err(|error| corrupt(&error))
+                        }
+                        Ok(None) => Ok(()),
+                        Err(error) => Err(format!("{from} at offset {offset}: {error}")),
+                    }
+                }
+                Logged::Marker { producer, outcome, offset } => {
+                    let entry = Entry::Marker { producer, outcome, offset };
+                    shard.apply(&entry).map_err(|error| corrupt(&error))
+                }
+            }
+        })
+    }
+}
+
+/// Reads a coordinator's partition from its start to its end.
+fn for_each_entry(
+    storage: &atonce_log::Storage<crate::disk::StdDisk>,
+    from: &TopicPartition,
+    mut entry: impl FnMut(Logged) -> Result<(), String>,
+) -> Result<(), String> {
+    let Some(reader) = storage.reader(from) else { return Ok(()) };
+    let watermarks = reader.watermarks();
+    let mut offset = watermarks.log_start_offset;
+    while offset < watermarks.high_watermark {
+        let read =
+            reader.read(offset, READ_BYTES, IsolationLevel::ReadUncommitted).map_err(|error| error.to_string())?;
+        let before = offset;
+        for batch in &read.batches {
+            offset =
+                coordinator_batch::decode(batch, offset, &mut entry).map_err(|error| format!("{from}: {error}"))?;
+        }
+        if offset == before {
+            return Err(format!("{from}: nothing can be read at offset {offset}"));
+        }
+    }
+    Ok(())
+}
+
+/// The cluster's id: kept in the folder, made with it.
+pub(super) fn cluster_id(folder: &Path, chance: &mut Chance) -> Result<String, String> {
+    let path = folder.join(CLUSTER_ID_FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(format!("{}: {error}", path.display())),
+    }
+    let id = chance.uuid().to_string();
+    std::fs::write(&path, &id).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(id)
+}

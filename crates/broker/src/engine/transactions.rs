@@ -1,0 +1,316 @@
+//! The host of the transaction coordinator's shards, one for each partition of `__transaction_state`.
+//!
+//! For each command: decide, stage the records, apply them, note; then do what is owed until nothing is. Markers go into the
+//! same journal group as the decision, so a whole commit is one sync and nobody ever meets a prepared transaction.
+//!
+//! **What it does not know**: what any command means.
+
+use std::collections::BTreeMap;
+
+use atonce_coordinator::transaction::{
+    Command, Limits, ListFilter, ListedTransaction, MarkersReport, Obligation, Protocol, Record, Reply,
+    TransactionCoordinator,
+};
+use atonce_coordinator::{Context, Entry, Shard, Waiter};
+use atonce_kernel::{Timestamp, TopicName, TopicPartition, TransactionalId};
+use atonce_log::{AppendError, Marker, Origin, TransactionVersion};
+use atonce_protocol::ErrorCode;
+
+use super::hashing::partition_for;
+use super::{Engine, append_error_code};
+use crate::LEADER_EPOCH;
+use crate::configuration::Settings;
+use crate::coordinator_batch;
+use crate::topic_name::{CONSUMER_OFFSETS, TRANSACTION_STATE};
+
+/// How long to wait before a marker that could not be written is tried again: a disk that is full takes a while to be emptied.
+const MARKER_RETRY_MS: i64 = 1000;
+
+/// How long to wait after a tick whose records could not be logged.
+const TICK_RETRY_MS: i64 = 1000;
+
+/// Runs once the coordinator has answered.
+type Continuation = Box<dyn FnOnce(&mut Engine, Reply) + Send>;
+
+/// The shards, and who waits for them.
+pub(super) struct TransactionHost {
+    pub(super) shards: Vec<TransactionCoordinator>,
+    waiting: BTreeMap<Waiter, Continuation>,
+    /// When to try again what is owed in a shard.
+    retries: BTreeMap<i32, Timestamp>,
+    /// After a tick that could not be logged: no other before this.
+    no_tick_before: Timestamp,
+}
+
+impl TransactionHost {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let limits = Limits {
+            transaction_timeout_ms_max: settings.transaction_timeout_ms_max,
+            transactional_id_expiration_ms: settings.transactional_id_expiration_ms,
+        };
+        let shards = (0..settings.transaction_state_partitions).map(|_| TransactionCoordinator::new(limits)).collect();
+        Self { shards, waiting: BTreeMap::new(), retries: BTreeMap::new(), no_tick_before: Timestamp::NONE }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        let deadlines =
+            self.shards.iter().filter_map(Shard::next_deadline).map(|deadline| deadline.max(self.no_tick_before));
+        deadlines.chain(self.retries.values().copied()).min()
+    }
+
+    fn shard(&self, partition: i32) -> Option<&TransactionCoordinator> {
+        usize::try_from(partition).ok().and_then(|index| self.shards.get(index))
+    }
+
+    fn shard_mut(&mut self, partition: i32) -> Option<&mut TransactionCoordinator> {
+        usize::try_from(partition).ok().and_then(|index| self.shards.get_mut(index))
+    }
+
+    pub(super) fn partitions(&self) -> i32 {
+        i32::try_from(self.shards.len()).unwrap_or(i32::MAX)
+    }
+}
+
+impl Engine {
+    /// Asks the coordinator of `id`; `then` runs with its answer, perhaps at once, perhaps when what stands in the way is done.
+    pub(crate) fn ask_transactions(
+        &mut self,
+        id: Option<&TransactionalId>,
+        command: &Command,
+        then: impl FnOnce(&mut Self, Result<Reply, ErrorCode>) + Send + 'static,
+    ) {
+        let partition = id.map_or(0, |id| partition_for(id.as_str(), self.transactions.partitions()));
+        let waiter = self.new_waiter();
+        match self.run_transactions(partition, waiter, command) {
+            Err(code) => then(self, Err(code)),
+            Ok(Some(reply)) => then(self, Ok(reply)),
+            Ok(None) => {
+                self.transactions.waiting.insert(waiter, Box::new(move |engine, reply| then(engine, Ok(reply))));
+            }
+        }
+    }
+
+    /// Asks the coordinator of `id` something that it answers at once.
+    pub(crate) fn transactions_now(&mut self, id: &TransactionalId, command: &Command) -> Result<Reply, ErrorCode> {
+        let partition = partition_for(id.as_str(), self.transactions.partitions());
+        let waiter = self.new_waiter();
+        self.run_transactions(partition, waiter, command)?.ok_or(ErrorCode::UnknownServerError)
+    }
+
+    /// What is known of a transactional id.
+    pub(crate) fn transaction_shard(&self, id: &TransactionalId) -> Option<&TransactionCoordinator> {
+        self.transactions.shard(partition_for(id.as_str(), self.transactions.partitions()))
+    }
+
+    /// All transactions that pass the filter.
+    pub(crate) fn list_transactions(&self, filter: &ListFilter) -> Vec<ListedTransaction> {
+        self.transactions.shards.iter().flat_map(|shard| shard.list(filter, self.now)).collect()
+    }
+
+    /// Runs a command and all that follows from it. Returns the waiter's own answer, if there is one yet.
+    fn run_transactions(
+        &mut self,
+        partition: i32,
+        waiter: Waiter,
+        command: &Command,
+    ) -> Result<Option<Reply>, ErrorCode> {
+        self.storage.begin_unit();
+        let mut replies = Vec::new();
+        let decided = self.decide_transactions(partition, waiter, command, &mut replies);
+        if decided.is_ok() {
+            self.settle_transactions(partition, &mut replies);
+        }
+        self.storage.end_unit();
+        decided?;
+        let mut own = None;
+        for (to, reply) in replies {
+            if to == waiter {
+                own = Some(reply);
+            } else if let Some(then) = self.transactions.waiting.remove(&to) {
+                then(self, reply);
+            }
+        }
+        Ok(own)
+    }
+
+    fn decide_transactions(
+        &mut self,
+        partition: i32,
+        waiter: Waiter,
+        command: &Command,
+        replies: &mut Vec<(Waiter, Reply)>,
+    ) -> Result<(), ErrorCode> {
+        let context =
+            Context { now: self.now, waiter, fresh_producer_id: self.fresh_producer_id()?, fresh_uuid: self.uuid() };
+        let shard = self.transactions.shard(partition).ok_or(ErrorCode::NotCoordinator)?;
+        let decision = shard.decide(&context, command);
+        if !decision.records.is_empty() {
+            self.log_transactions(partition, &decision.records)?;
+        }
+        if decision.took_producer_id {
+            self.take_producer_id();
+        }
+        let shard = self.transactions.shard_mut(partition).ok_or(ErrorCode::NotCoordinator)?;
+        for note in &decision.notes {
+            shard.note(note);
+        }
+        replies.extend(decision.replies);
+        Ok(())
+    }
+
+    /// Stages the records as one batch, and applies them.
+    fn log_transactions(&mut self, partition: i32, records: &[Record]) -> Result<(), ErrorCode> {
+        self.make_internal_topic(TRANSACTION_STATE)?;
+        let to = TopicPartition::new(TRANSACTION_STATE, partition);
+        let pairs = records.iter().map(Record::encode);
+        let batch = coordinator_batch::encode(pairs, None, self.now).map_err(|error| not_encoded(&to, &error))?;
+        let appended = self.append(&to, &batch, Origin::COORDINATOR).map_err(|error| not_logged(&to, &error))?;
+        let timestamp = self.now;
+        let shard = self.transactions.shard_mut(partition).ok_or(ErrorCode::NotCoordinator)?;
+        for (offset, record) in (appended.base_offset..).zip(records) {
+            tracing::debug!(partition, %record, "transaction");
+            let entry = Entry::Record { record, producer: None, offset, timestamp };
+            shard.apply(&entry).expect("what the shard decided follows its own state");
+        }
+        Ok(())
+    }
+
+    /// Writes the markers that are owed, until none is, or none can be written for now.
+    fn settle_transactions(&mut self, partition: i32, replies: &mut Vec<(Waiter, Reply)>) {
+        self.transactions.retries.remove(&partition);
+        loop {
+            let Some(shard) = self.transactions.shard(partition) else { return };
+            let owed: Vec<Obligation> = shard.obligations().collect();
+            if owed.is_empty() {
+                return;
+            }
+            let mut is_stuck = false;
+            for obligation in owed {
+                is_stuck |= !self.write_markers(partition, &obligation, replies);
+            }
+            if is_stuck {
+                self.transactions.retries.insert(partition, self.now.plus_ms(MARKER_RETRY_MS));
+                return;
+            }
+        }
+    }
+
+    /// Writes the markers of one transaction, and reports them. False if some could not be written.
+    fn write_markers(&mut self, partition: i32, owed: &Obligation, replies: &mut Vec<(Waiter, Reply)>) -> bool {
+        let marker = Marker {
+            producer: owed.producer,
+            outcome: owed.outcome,
+            coordinator_epoch: LEADER_EPOCH,
+            version: match owed.protocol {
+                Protocol::V1 => TransactionVersion::V1,
+                Protocol::V2 => TransactionVersion::V2,
+            },
+        };
+        let (mut written, mut gone, mut is_whole) = (Vec::new(), Vec::new(), true);
+        for to in &owed.partitions {
+            match self.write_marker(to, &marker) {
+                Ok(()) => written.push(to.clone()),
+                Err(AppendError::UnknownPartition(_)) => gone.push(to.clone()),
+                // A newer epoch has ended or begun something here (an administrator's marker, say): nothing of this
+                // transaction is open, so nothing is owed.
+                Err(error @ AppendError::Producer { .. }) => {
+                    tracing::warn!(partition = %to, %error, "a marker is not needed");
+                    written.push(to.clone());
+                }
+                Err(error @ (AppendError::Batch { .. } | AppendError::Storage(_))) => {
+                    tracing::error!(partition = %to, %error, "a marker cannot be written now");
+                    is_whole = false;
+                }
+            }
+        }
+        let report = |partitions| MarkersReport {
+            transactional_id: owed.transactional_id.clone(),
+            prepared_at: owed.prepared_at,
+            partitions,
+        };
+        let mut commands = Vec::new();
+        if !gone.is_empty() {
+            commands.push(Command::PartitionsGone(report(gone)));
+        }
+        if !written.is_empty() || owed.partitions.is_empty() {
+            commands.push(Command::MarkersWritten(report(written)));
+        }
+        for command in commands {
+            let waiter = self.new_waiter();
+            is_whole &= self.decide_transactions(partition, waiter, &command, replies).is_ok();
+        }
+        is_whole
+    }
+
+    /// Writes one marker. In a partition of `__consumer_offsets` the group shard follows, so that offsets become visible.
+    pub(crate) fn write_marker(&mut self, to: &TopicPartition, marker: &Marker) -> Result<(), AppendError> {
+        let appended = self.append_marker(to, marker)?;
+        if to.topic.as_str() == CONSUMER_OFFSETS && !appended.duplicate {
+            self.end_transaction_in_group(to.partition, marker, appended.base_offset);
+        }
+        Ok(())
+    }
+
+    /// Sends each shard its tick while one is due, and tries again what is still owed.
+    pub(super) fn tick_transactions(&mut self) {
+        let now = self.now;
+        if self.transactions.next_deadline().is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        for partition in 0..self.transactions.partitions() {
+            let is_due = |engine: &Self| {
+                let shard = engine.transactions.shard(partition);
+                shard.and_then(Shard::next_deadline).is_some_and(|deadline| deadline <= now)
+            };
+            while is_due(self) {
+                let waiter = self.new_waiter();
+                if self.run_transactions(partition, waiter, &Command::Tick).is_err() {
+                    self.transactions.no_tick_before = now.plus_ms(TICK_RETRY_MS);
+                    return;
+                }
+            }
+            if self.transactions.retries.get(&partition).is_some_and(|at| *at <= now) {
+                self.settle_again(partition);
+            }
+        }
+    }
+
+    /// Does what a shard owes, whoever it was before.
+    pub(super) fn settle_again(&mut self, partition: i32) {
+        self.storage.begin_unit();
+        let mut replies = Vec::new();
+        self.settle_transactions(partition, &mut replies);
+        self.storage.end_unit();
+        for (to, reply) in replies {
+            if let Some(then) = self.transactions.waiting.remove(&to) {
+                then(self, reply);
+            }
+        }
+    }
+
+    /// Takes a deleted topic out of open transactions.
+    pub(super) fn forget_topic_in_transactions(&mut self, name: &TopicName) {
+        for partition in 0..self.transactions.partitions() {
+            let waiter = self.new_waiter();
+            if let Err(code) = self.run_transactions(partition, waiter, &Command::TopicDeleted(name.clone())) {
+                tracing::error!(%name, %code, "a deleted topic stays in open transactions; their ends will drop it");
+            }
+        }
+    }
+}
+
+/// The code for a coordinator's record that is not logged.
+pub(super) fn not_logged(to: &TopicPartition, error: &AppendError) -> ErrorCode {
+    tracing::error!(partition = %to, %error, "a coordinator's record is not logged");
+    match append_error_code(error) {
+        ErrorCode::InvalidProducerEpoch => ErrorCode::InvalidProducerEpoch,
+        ErrorCode::InvalidTxnState => ErrorCode::InvalidTxnState,
+        _ => ErrorCode::CoordinatorNotAvailable,
+    }
+}
+
+/// The code for a coordinator's record that is too long to be one.
+pub(super) fn not_encoded(to: &TopicPartition, error: &str) -> ErrorCode {
+    tracing::error!(partition = %to, error, "a coordinator's record cannot be encoded");
+    ErrorCode::UnknownServerError
+}
