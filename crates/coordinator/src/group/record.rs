@@ -12,9 +12,9 @@ use atonce_protocol::messages::group_metadata_value::{self, GroupMetadataValue};
 use atonce_protocol::messages::offset_commit_key::OffsetCommitKey;
 use atonce_protocol::messages::offset_commit_value::OffsetCommitValue;
 use atonce_protocol::{DecodeError, EncodeError, Message, Reader};
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 
-/// Key types of this machine's records. The version of an offset's key has always meant the same.
+/// Key types of this machine's records. Both of an offset's mean the same.
 const OFFSET_KEY_OLD: i16 = 0;
 const OFFSET_KEY: i16 = 1;
 const GROUP_KEY: i16 = 2;
@@ -113,7 +113,7 @@ impl Record {
     pub fn encode(&self) -> Result<(Bytes, Option<Bytes>), EncodeError> {
         match self {
             Self::Group { group, metadata } => {
-                let key = GroupMetadataKey { group: group.to_string() }.encode_versioned(GROUP_KEY)?;
+                let key = encode_key(GROUP_KEY, &GroupMetadataKey { group: group.to_string() })?;
                 let value = metadata.as_ref().map(|metadata| metadata.to_value().encode_versioned(GROUP_VALUE_VERSION));
                 Ok((key, value.transpose()?))
             }
@@ -124,7 +124,7 @@ impl Record {
                     partition: topic_partition.partition,
                 };
                 let value = value.as_ref().map(|value| value.to_value().encode_versioned(value.version()));
-                Ok((key.encode_versioned(OFFSET_KEY)?, value.transpose()?))
+                Ok((encode_key(OFFSET_KEY, &key)?, value.transpose()?))
             }
         }
     }
@@ -133,9 +133,10 @@ impl Record {
     ///
     /// Errors: the key says that it is ours, and the rest is not what it should be.
     pub fn decode(key: Bytes, value: Option<Bytes>) -> Result<Option<Self>, DecodeError> {
-        match Reader::new(key.clone()).i16()? {
+        let mut key = Reader::new(key);
+        match key.i16()? {
             OFFSET_KEY_OLD | OFFSET_KEY => {
-                let (_, key) = OffsetCommitKey::decode_versioned(key)?;
+                let key: OffsetCommitKey = decode_key(key)?;
                 Ok(Some(Self::Offset {
                     group: GroupId::from(key.group),
                     topic_partition: TopicPartition::new(key.topic, key.partition),
@@ -143,13 +144,27 @@ impl Record {
                 }))
             }
             GROUP_KEY => {
-                let (_, key) = GroupMetadataKey::decode_versioned(key)?;
+                let key: GroupMetadataKey = decode_key(key)?;
                 let metadata = value.map(GroupMetadata::decode).transpose()?;
                 Ok(Some(Self::Group { group: GroupId::from(key.group), metadata }))
             }
             _ => Ok(None),
         }
     }
+}
+
+/// The key's names behind its type. The names themselves have one version.
+fn encode_key<K: Message>(key_type: i16, names: &K) -> Result<Bytes, EncodeError> {
+    let mut key = BytesMut::new();
+    key.put_i16(key_type);
+    names.encode(&mut key, 0)?;
+    Ok(key.freeze())
+}
+
+fn decode_key<K: Message>(mut behind_type: Reader) -> Result<K, DecodeError> {
+    let names = K::decode(&mut behind_type, 0)?;
+    behind_type.finish()?;
+    Ok(names)
 }
 
 impl GroupMetadata {

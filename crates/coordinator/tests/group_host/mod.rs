@@ -1,0 +1,272 @@
+//! A host for one group coordinator, as small as one can be: a list of entries for a log, a clock that is set by hand.
+//! All tests of the group coordinator run on it.
+//!
+//! It does to every record what a log would: encodes it, decodes it, and applies what was decoded. After each command it checks
+//! what must hold whatever happens: [`Host::check`].
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use atonce_coordinator::group::classic::{JoinProtocol, State, Waiting};
+use atonce_coordinator::group::command::{Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, SyncGroup};
+use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Note, Record, Reply};
+use atonce_coordinator::{Context, Decision, Entry, Shard, Waiter};
+use atonce_kernel::{GroupId, MemberId, Outcome, ProducerId, ProducerIdentity, Timestamp, TopicPartition, Uuid};
+use bytes::Bytes;
+
+/// What stands in the log.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Logged {
+    Record { record: Record, producer: Option<ProducerIdentity>, timestamp: Timestamp },
+    Marker { producer: ProducerIdentity, outcome: Outcome },
+}
+
+/// A shard with its log.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Host {
+    pub(crate) shard: GroupCoordinator,
+    pub(crate) log: Vec<Logged>,
+    pub(crate) now: Timestamp,
+    pub(crate) last_waiter: Waiter,
+    /// Requests without an answer.
+    pub(crate) waiting: BTreeSet<Waiter>,
+    config: GroupConfig,
+}
+
+impl Host {
+    pub(crate) fn new(config: GroupConfig) -> Self {
+        Self {
+            shard: GroupCoordinator::new(config.clone()),
+            log: Vec::new(),
+            now: Timestamp(1_000_000),
+            last_waiter: Waiter(0),
+            waiting: BTreeSet::new(),
+            config,
+        }
+    }
+
+    /// Puts one command to the shard, and takes in what it decides.
+    pub(crate) fn ask(&mut self, command: &Command) -> Decision<GroupCoordinator> {
+        self.last_waiter = Waiter(self.last_waiter.0 + 1);
+        let waiter = self.last_waiter;
+        let mut uuid = [0; 16];
+        uuid[8..].copy_from_slice(&waiter.0.to_be_bytes());
+        let fresh_uuid = Uuid(uuid);
+        let context = Context { now: self.now, waiter, fresh_producer_id: ProducerId(0), fresh_uuid };
+        let decision = self.shard.decide(&context, command);
+        assert!(!decision.took_producer_id);
+        assert_eq!(decision, self.shard.decide(&context, command), "the same state and command decide the same");
+        for record in &decision.records {
+            self.append(record.clone(), command.producer());
+        }
+        for note in &decision.notes {
+            self.shard.note(note);
+            if let Note::Stands { group, classic } = note {
+                assert_eq!(self.shard.group(group), Some(&**classic), "records and notes lead where the draft went");
+            }
+        }
+        match command {
+            Command::Tick | Command::PartitionsDeleted(_) => {}
+            _ => assert!(self.waiting.insert(waiter)),
+        }
+        for (waiter, reply) in &decision.replies {
+            assert!(self.waiting.remove(waiter), "{waiter:?} was answered already, or never asked: {reply:?}");
+        }
+        self.check();
+        decision
+    }
+
+    pub(crate) fn append(&mut self, record: Record, producer: Option<ProducerIdentity>) {
+        let (key, value) = record.encode().expect("it has an encoding");
+        let record_read = Record::decode(key, value).expect("what was encoded decodes").expect("it is ours");
+        assert_eq!(record_read, record);
+        let logged = Logged::Record { record, producer, timestamp: self.now };
+        apply(&mut self.shard, self.log.len(), &logged);
+        self.log.push(logged);
+    }
+
+    pub(crate) fn marker(&mut self, producer: ProducerIdentity, outcome: Outcome) {
+        let logged = Logged::Marker { producer, outcome };
+        apply(&mut self.shard, self.log.len(), &logged);
+        self.log.push(logged);
+        self.check();
+        assert_eq!(self.shard.pending_of(producer.id).count(), 0, "an ended transaction holds nothing");
+    }
+
+    /// Sends the ticks that are due.
+    pub(crate) fn tick(&mut self) -> Vec<Decision<GroupCoordinator>> {
+        let mut decisions = Vec::new();
+        while self.shard.next_deadline().is_some_and(|deadline| deadline <= self.now) {
+            decisions.push(self.ask(&Command::Tick));
+            assert!(decisions.len() < 1_000, "ticks without end");
+        }
+        decisions
+    }
+
+    /// Lets time pass, with a tick at each deadline on the way. When what was decided.
+    pub(crate) fn pass_ms(&mut self, ms: i64) -> Vec<(Timestamp, Decision<GroupCoordinator>)> {
+        let end = self.now.plus_ms(ms);
+        let mut decisions = Vec::new();
+        while let Some(deadline) = self.shard.next_deadline().filter(|deadline| *deadline <= end) {
+            self.now = deadline.max(self.now);
+            let now = self.now;
+            decisions.extend(self.tick().into_iter().map(|decision| (now, decision)));
+        }
+        self.now = end;
+        decisions
+    }
+
+    /// Loses all but the log, and replays that.
+    pub(crate) fn crash(&mut self) {
+        self.shard = replay(&self.log, &self.config);
+        self.waiting.clear();
+        self.check();
+        for (id, group) in self.shard.groups() {
+            assert!(
+                matches!(group.state, State::Empty | State::Stable { .. }),
+                "{id} is loaded as recorded: {group:?}"
+            );
+        }
+    }
+
+    /// What holds in every state.
+    pub(crate) fn check(&self) {
+        let mut held = BTreeSet::new();
+        for (id, group) in self.shard.groups() {
+            let joining =
+                group.members.values().filter(|member| matches!(member.waiting, Waiting::Join { .. })).count();
+            let syncing =
+                group.members.values().filter(|member| matches!(member.waiting, Waiting::Sync { .. })).count();
+            match &group.state {
+                State::Empty => {
+                    assert!(group.members.is_empty() && group.leader.is_none(), "{id}: an empty group has {group:?}");
+                }
+                State::PreparingRebalance { .. } => assert_eq!(syncing, 0, "{id}: nobody syncs while members join"),
+                State::CompletingRebalance { unsynced, .. } => {
+                    assert_eq!(joining, 0, "{id}: who joins waits for the next generation, not in this one");
+                    assert!(!group.members.is_empty());
+                    assert!(unsynced.iter().all(|member| group.members.contains_key(member)));
+                    let leader = group.leader.as_ref().expect("a generation has a leader");
+                    assert!(unsynced.contains(leader), "{id}: the leader has synced, so the group is stable");
+                }
+                State::Stable { unsynced, .. } => {
+                    assert_eq!((joining, syncing), (0, 0), "{id}: nobody waits in a stable group");
+                    assert!(unsynced.iter().all(|member| group.members.contains_key(member)));
+                }
+            }
+            if !group.members.is_empty() {
+                let leader = group.leader.as_ref().expect("a group with members has a leader");
+                assert!(group.members.contains_key(leader), "{id}: the leader is a member");
+                let common = |protocol: &str| {
+                    group.members.values().all(|member| member.protocols.iter().any(|offered| offered.name == protocol))
+                };
+                assert!(
+                    group.members.values().next().unwrap().protocols.iter().any(|offered| common(&offered.name)),
+                    "{id}: members share a protocol"
+                );
+            }
+            let statics: BTreeMap<_, _> = group
+                .members
+                .iter()
+                .filter_map(|(member, it)| it.instance.clone().map(|instance| (instance, member.clone())))
+                .collect();
+            assert_eq!(statics, group.instances, "{id}: the static members' own names");
+            assert!(group.pending.keys().all(|member| !group.members.contains_key(member)), "{id}: {group:?}");
+            for member in group.members.values() {
+                match member.waiting {
+                    Waiting::No => {}
+                    Waiting::Join { waiter, .. } | Waiting::Sync { waiter } => assert!(held.insert(waiter)),
+                }
+            }
+        }
+        assert_eq!(held, self.waiting, "each request without an answer is held by a member, and no other");
+        if !held.is_empty() {
+            assert!(self.shard.next_deadline().is_some(), "who waits is answered in the end");
+        }
+    }
+}
+
+fn apply(shard: &mut GroupCoordinator, offset: usize, logged: &Logged) {
+    let offset = i64::try_from(offset).expect("a short log");
+    let entry = match logged {
+        Logged::Record { record, producer, timestamp } => {
+            Entry::Record { record, producer: *producer, offset, timestamp: *timestamp }
+        }
+        Logged::Marker { producer, outcome } => Entry::Marker { producer: *producer, outcome: *outcome, offset },
+    };
+    shard.apply(&entry).expect("an entry of the shard's own follows");
+}
+
+pub(crate) fn replay(log: &[Logged], config: &GroupConfig) -> GroupCoordinator {
+    let mut shard = GroupCoordinator::new(config.clone());
+    for (offset, logged) in log.iter().enumerate() {
+        apply(&mut shard, offset, logged);
+    }
+    shard
+}
+
+/// `x-0` is partition 0 of topic x.
+pub(crate) fn partition(name: &str) -> TopicPartition {
+    let (topic, index) = name.rsplit_once('-').expect("topic-partition");
+    TopicPartition::new(topic, index.parse().expect("a partition's index"))
+}
+
+/// A consumer's subscription, as far as the coordinator reads it.
+pub(crate) fn subscription(topics: &[&str]) -> Bytes {
+    let mut bytes = vec![0, 1];
+    bytes.extend(u32::try_from(topics.len()).unwrap().to_be_bytes());
+    for topic in topics {
+        bytes.extend(u16::try_from(topic.len()).unwrap().to_be_bytes());
+        bytes.extend(topic.as_bytes());
+    }
+    Bytes::from(bytes)
+}
+
+/// A JoinGroup of a consumer that can do `range`.
+pub(crate) fn join(client: &str, member: Option<&MemberId>) -> JoinGroup {
+    JoinGroup {
+        version: 9,
+        group: GroupId::from("g"),
+        member: member.cloned(),
+        instance: None,
+        client_id: Arc::from(client),
+        client_host: Arc::from("/127.0.0.1"),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 30_000,
+        protocol_type: "consumer".to_owned(),
+        protocols: Arc::from([JoinProtocol { name: "range".to_owned(), metadata: subscription(&["x"]) }]),
+    }
+}
+
+pub(crate) fn sync(generation: i32, member: &MemberId, assignments: &[(&MemberId, &'static str)]) -> SyncGroup {
+    SyncGroup {
+        version: 5,
+        group: GroupId::from("g"),
+        generation,
+        member: Some(member.clone()),
+        instance: None,
+        protocol_type: Some("consumer".to_owned()),
+        protocol: Some("range".to_owned()),
+        assignments: assignments
+            .iter()
+            .map(|(id, bytes)| ((*id).clone(), Bytes::from_static(bytes.as_bytes())))
+            .collect(),
+    }
+}
+
+pub(crate) fn beat(generation: i32, member: &MemberId) -> Heartbeat {
+    Heartbeat { group: GroupId::from("g"), generation, member: Some(member.clone()), instance: None }
+}
+
+pub(crate) fn leave(member: &MemberId) -> LeaveGroup {
+    let members = vec![MemberIdentity { member: Some(member.clone()), instance: None }];
+    LeaveGroup { group: GroupId::from("g"), members }
+}
+
+/// The one reply of a decision.
+pub(crate) fn only(decision: &Decision<GroupCoordinator>) -> &Reply {
+    assert_eq!(decision.replies.len(), 1, "{decision:?}");
+    &decision.replies[0].1
+}
