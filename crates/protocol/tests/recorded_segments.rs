@@ -168,7 +168,8 @@ fn records_of_the_coordinators_are_what_kafkas_dump_says() {
             }
         }
     }
-    assert!(transactions > 50 && groups > 20 && offsets > 10, "{transactions} {groups} {offsets}");
+    assert!(transactions > 100 && groups > 20 && offsets > 40, "{transactions} {groups} {offsets}");
+    assert!(tombstones > 10, "{tombstones}");
 }
 
 /// The dump leaves out tagged fields at their default, and says nothing of what it could not read.
