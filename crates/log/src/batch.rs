@@ -74,6 +74,9 @@ pub enum BatchError {
         /// What the bytes say.
         computed: u32,
     },
+    /// A control batch where only data may come.
+    #[error("a control batch cannot be appended as data")]
+    ControlBatch,
     /// A control batch without the one record of an end-of-transaction marker.
     #[error("the control batch holds no end-of-transaction marker")]
     BadMarker,

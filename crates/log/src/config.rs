@@ -41,6 +41,8 @@ pub struct StorageConfig {
     pub tail_bytes_max: usize,
     /// Bytes of a partition that wait for one larger write to its segment.
     pub segment_write_bytes: usize,
+    /// Files with unsynced writes that are held open until the next checkpoint; beyond, a partition's are synced at once.
+    pub unsynced_files_max: usize,
     /// Segment files kept open for readers.
     pub open_files_max: usize,
     /// Free space that only markers, aborts and deletions may use.
@@ -63,6 +65,7 @@ impl StorageConfig {
             journal_files_max: 8,
             tail_bytes_max: 64 << 20,
             segment_write_bytes: 256 << 10,
+            unsynced_files_max: 512,
             open_files_max: 256,
             reserve_bytes: 16 << 20,
             segment_bytes: 1 << 30,

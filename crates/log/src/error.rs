@@ -1,10 +1,14 @@
 //! What can go wrong, who says it, and what may be done.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use atonce_kernel::TopicPartition;
 
+use atonce_protocol::ErrorCode;
+
 use crate::batch::BatchError;
+use crate::catalog::CatalogError;
 use crate::producer::ProducerRefusal;
 
 /// A write or sync of the journal, or a sync of what stands behind it, has failed.
@@ -171,4 +175,110 @@ pub enum OpenError {
     /// A step after recovery failed as a running storage's would.
     #[error(transparent)]
     Failed(#[from] JournalFailed),
+}
+
+impl JournalFailed {
+    pub(crate) fn new(operation: &'static str, path: &Path, cause: &io::Error) -> Self {
+        Self { operation, path: path.to_owned(), cause: cause.to_string() }
+    }
+}
+
+impl OpenError {
+    pub(crate) fn disk(operation: &'static str, path: &Path, cause: &io::Error) -> Self {
+        Self::Disk { operation, path: path.to_owned(), cause: cause.to_string() }
+    }
+
+    pub(crate) fn corrupt(path: &Path, position: u64, what: impl Into<String>) -> Self {
+        Self::Corrupt { path: path.to_owned(), position, what: what.into() }
+    }
+}
+
+impl ReadError {
+    pub(crate) fn disk(path: &Path, cause: &io::Error) -> Self {
+        Self::Disk { path: path.to_owned(), cause: cause.to_string() }
+    }
+}
+
+impl StageError {
+    /// As Kafka's clients know it.
+    #[must_use]
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            Self::DiskFull { .. } | Self::Failed(_) => ErrorCode::KafkaStorageError,
+            Self::GroupFull { .. } => ErrorCode::MessageTooLarge,
+        }
+    }
+}
+
+impl ProducerRefusal {
+    /// As Kafka's clients know it.
+    #[must_use]
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            Self::StaleEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+            Self::OutOfOrder { .. } => ErrorCode::OutOfOrderSequenceNumber,
+            Self::NotVerified { .. } | Self::InsideTransaction { .. } => ErrorCode::InvalidTxnState,
+            Self::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
+        }
+    }
+}
+
+impl AppendError {
+    /// As Kafka's clients know it.
+    #[must_use]
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            Self::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
+            Self::Batch { error, .. } => match error {
+                BatchError::TrailingBytes { .. } | BatchError::ControlBatch | BatchError::BadMarker => {
+                    ErrorCode::InvalidRecord
+                }
+                BatchError::Truncated { .. }
+                | BatchError::BadLength { .. }
+                | BatchError::BadMagic { .. }
+                | BatchError::BadOffsetDelta { .. }
+                | BatchError::BadChecksum { .. } => ErrorCode::CorruptMessage,
+            },
+            Self::Producer { refusal, .. } => refusal.error_code(),
+            Self::Storage(error) => error.error_code(),
+        }
+    }
+}
+
+impl DeleteRecordsError {
+    /// As Kafka's clients know it.
+    #[must_use]
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            Self::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
+            Self::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+            Self::Storage(error) => error.error_code(),
+        }
+    }
+}
+
+impl CatalogError {
+    /// As Kafka's clients know it.
+    #[must_use]
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            Self::TopicExists(_) | Self::TopicIdExists(_) => ErrorCode::TopicAlreadyExists,
+            Self::UnknownTopic(_) => ErrorCode::UnknownTopicId,
+            Self::InvalidName(_) => ErrorCode::InvalidTopicException,
+            Self::InvalidPartitions { .. } => ErrorCode::InvalidPartitions,
+            Self::Storage(error) => error.error_code(),
+        }
+    }
+}
+
+impl ReadError {
+    /// As Kafka's clients know it.
+    #[must_use]
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            Self::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+            Self::Deleted(_) => ErrorCode::UnknownTopicOrPartition,
+            Self::Disk { .. } | Self::Corrupt { .. } => ErrorCode::KafkaStorageError,
+        }
+    }
 }

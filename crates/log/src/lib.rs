@@ -16,14 +16,22 @@
 
 pub mod batch;
 pub mod catalog;
+mod checkpoint;
 pub mod config;
+mod entry;
 pub mod error;
 mod fields;
+mod handles;
+mod journal;
+mod partition;
 pub mod producer;
 pub mod reader;
+mod recovery;
+mod segment;
 pub mod storage;
 
 pub use catalog::{Catalog, CatalogError, ProducerIdBlock, Topic};
+pub use checkpoint::{CheckpointDone, CheckpointWork};
 pub use config::{Checkpointing, Durability, RecoveryReport, StorageConfig};
 pub use error::{AppendError, DeleteRecordsError, JournalFailed, OpenError, ReadError, StageError};
 pub use producer::{

@@ -2,13 +2,23 @@
 //!
 //! **What it does not know**: who appends, journals, what is staged. It sees what is durable, and nothing else.
 
-use std::sync::Arc;
+#![expect(clippy::disallowed_types, reason = "readers on other threads look at what the one writer publishes")]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use atonce_kernel::disk::Disk;
 use atonce_kernel::{Offset, ProducerId, Timestamp, TopicPartition};
+use atonce_protocol::records::{BatchView, TimestampType};
 use bytes::Bytes;
 
+use crate::batch::BatchHeader;
 use crate::error::ReadError;
+use crate::handles::Handles;
+use crate::segment::Segment;
+
+/// A batch that unpacks to more than this is not searched by time.
+const UNPACKED_BYTES_MAX: usize = 256 << 20;
 
 /// How far a reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,32 +99,214 @@ pub struct TimestampedOffset {
     pub leader_epoch: i32,
 }
 
+/// A batch in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct TailBatch {
+    pub(crate) base_offset: Offset,
+    pub(crate) last_offset: Offset,
+    pub(crate) max_timestamp: Timestamp,
+    /// A slice of the journal group that it was written with.
+    pub(crate) bytes: Bytes,
+}
+
 /// One partition, for reading. Lives as long as anybody holds it; after the topic's deletion it only says so.
 pub struct PartitionReader<D: Disk> {
     partition: TopicPartition,
-    _disk: Arc<D>,
+    handles: Arc<Handles<D>>,
+    view: RwLock<View>,
+}
+
+/// What is durable. Only the writer changes it, and only after a commit.
+pub(crate) struct View {
+    pub(crate) watermarks: Watermarks,
+    pub(crate) is_deleted: bool,
+    /// Recent batches, up to the high watermark without a gap. What is below is in the segments.
+    pub(crate) tail: VecDeque<TailBatch>,
+    /// By base offset.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// By last offset.
+    pub(crate) aborted: VecDeque<AbortedTransaction>,
+}
+
+impl View {
+    /// First offset that is in memory.
+    fn tail_start(&self) -> Offset {
+        self.tail.front().map_or(self.watermarks.high_watermark, |batch| batch.base_offset)
+    }
+
+    /// The segment that holds `offset`, if it is not below all of them.
+    fn segment_at(&self, offset: Offset) -> Option<&Arc<Segment>> {
+        let after = self.segments.partition_point(|segment| segment.base_offset <= offset);
+        self.segments.get(after.checked_sub(1)?)
+    }
+
+    /// Whole batches from memory: those below `end`, at most `bytes_max`, one at least.
+    fn read_tail(&self, offset: Offset, end: Offset, bytes_max: usize) -> Vec<Bytes> {
+        let first = self.tail.partition_point(|batch| batch.last_offset < offset);
+        let mut bytes = 0;
+        self.tail
+            .range(first..)
+            .take_while(|batch| {
+                bytes += batch.bytes.len();
+                batch.base_offset < end && (bytes == batch.bytes.len() || bytes <= bytes_max)
+            })
+            .map(|batch| batch.bytes.clone())
+            .collect()
+    }
+
+    /// Aborted transactions with data in `offset..end`, by first offset: some readers rely on that order.
+    fn aborted_between(&self, offset: Offset, end: Offset) -> Vec<AbortedTransaction> {
+        let first = self.aborted.partition_point(|aborted| aborted.last_offset < offset);
+        let mut found = Vec::new();
+        for aborted in self.aborted.range(first..) {
+            if aborted.first_offset < end {
+                found.push(*aborted);
+            }
+            // What was aborted later began at or above this one's last stable offset.
+            if aborted.last_stable_offset >= end {
+                break;
+            }
+        }
+        found.sort_by_key(|aborted| aborted.first_offset);
+        found
+    }
+}
+
+/// Where the batches of a read come from.
+enum Source {
+    Nothing,
+    Memory(Vec<Bytes>),
+    File(Arc<Segment>),
 }
 
 impl<D: Disk> PartitionReader<D> {
+    pub(crate) fn new(partition: TopicPartition, handles: Arc<Handles<D>>, log_start_offset: Offset) -> Self {
+        let watermarks = Watermarks {
+            log_start_offset,
+            last_stable_offset: log_start_offset,
+            high_watermark: log_start_offset,
+            generation: 0,
+        };
+        let view = View {
+            watermarks,
+            is_deleted: false,
+            tail: VecDeque::new(),
+            segments: Vec::new(),
+            aborted: VecDeque::new(),
+        };
+        Self { partition, handles, view: RwLock::new(view) }
+    }
+
+    pub(crate) fn view(&self) -> RwLockReadGuard<'_, View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn view_mut(&self) -> RwLockWriteGuard<'_, View> {
+        self.view.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Which partition.
     #[must_use]
     pub fn partition(&self) -> &TopicPartition {
         &self.partition
     }
 
+    /// Whether its topic was deleted.
+    #[must_use]
+    pub fn is_deleted(&self) -> bool {
+        self.view().is_deleted
+    }
+
     /// The present ends.
     #[must_use]
     pub fn watermarks(&self) -> Watermarks {
-        Watermarks { log_start_offset: 0, last_stable_offset: 0, high_watermark: 0, generation: 0 }
+        self.view().watermarks
     }
 
     /// Reads batches from `offset` on, at most `bytes_max` of them, but one at least if there is one.
     ///
-    /// At the end for that isolation it finds nothing, which is no error.
+    /// At the end for that isolation it finds nothing, which is no error. It may find less than there is: a read ends where a segment does.
     /// Errors: `OutOfRange` below the log start or above the high watermark; `Deleted`; `Disk`; `Corrupt`.
     pub fn read(&self, offset: Offset, bytes_max: usize, isolation: IsolationLevel) -> Result<Read, ReadError> {
-        let _ = (offset, bytes_max, isolation);
-        Err(ReadError::Deleted(self.partition.clone()))
+        let (watermarks, source) = self.plan(offset, bytes_max, isolation)?;
+        let batches = match source {
+            Source::Nothing => Vec::new(),
+            Source::Memory(batches) => batches,
+            Source::File(segment) => match self.read_segment(&segment, offset, watermarks.end(isolation), bytes_max) {
+                Ok(batches) => batches,
+                // The log start may have moved over the segment in the meantime, and its file be gone.
+                Err(error) => return Err(self.plan(offset, bytes_max, isolation).err().unwrap_or(error)),
+            },
+        };
+        let aborted = match isolation {
+            IsolationLevel::ReadUncommitted => None,
+            IsolationLevel::ReadCommitted => Some(self.aborted_in(offset, &batches)?),
+        };
+        Ok(Read { batches, watermarks, aborted })
+    }
+
+    fn plan(
+        &self,
+        offset: Offset,
+        bytes_max: usize,
+        isolation: IsolationLevel,
+    ) -> Result<(Watermarks, Source), ReadError> {
+        let view = self.view();
+        self.check_range(&view, offset)?;
+        let end = view.watermarks.end(isolation);
+        let source = if offset >= end {
+            Source::Nothing
+        } else if offset >= view.tail_start() {
+            Source::Memory(view.read_tail(offset, end, bytes_max))
+        } else if let Some(segment) = view.segment_at(offset) {
+            Source::File(Arc::clone(segment))
+        } else {
+            Source::Nothing
+        };
+        Ok((view.watermarks, source))
+    }
+
+    fn check_range(&self, view: &View, offset: Offset) -> Result<(), ReadError> {
+        if view.is_deleted {
+            return Err(ReadError::Deleted(self.partition.clone()));
+        }
+        let Watermarks { log_start_offset, high_watermark, .. } = view.watermarks;
+        if offset < log_start_offset || offset > high_watermark {
+            return Err(ReadError::OutOfRange {
+                partition: self.partition.clone(),
+                offset,
+                log_start_offset,
+                high_watermark,
+            });
+        }
+        Ok(())
+    }
+
+    fn read_segment(
+        &self,
+        segment: &Segment,
+        offset: Offset,
+        end: Offset,
+        bytes_max: usize,
+    ) -> Result<Vec<Bytes>, ReadError> {
+        let file = self.open(segment)?;
+        segment.read(&*file, offset, end, bytes_max)
+    }
+
+    pub(crate) fn open(&self, segment: &Segment) -> Result<Arc<D::File>, ReadError> {
+        self.handles.get(segment.number, &segment.path).map_err(|error| ReadError::disk(&segment.path, &error))
+    }
+
+    /// What was aborted among the batches that are really returned. All of it was decided when they were read, as they are
+    /// below the last stable offset of that moment; only a log start that has moved over them can have dropped it since.
+    fn aborted_in(&self, offset: Offset, batches: &[Bytes]) -> Result<Vec<AbortedTransaction>, ReadError> {
+        let Some(end) = batches.last().and_then(|batch| BatchHeader::parse(batch).ok()).map(|last| last.next_offset())
+        else {
+            return Ok(Vec::new());
+        };
+        let view = self.view();
+        self.check_range(&view, offset)?;
+        Ok(view.aborted_between(offset, end))
     }
 
     /// The first record whose timestamp is `timestamp` or later, if it is below the end for that isolation.
@@ -123,13 +315,87 @@ impl<D: Disk> PartitionReader<D> {
         timestamp: Timestamp,
         isolation: IsolationLevel,
     ) -> Result<Option<TimestampedOffset>, ReadError> {
-        let _ = (timestamp, isolation);
-        Err(ReadError::Deleted(self.partition.clone()))
+        let Snapshot { watermarks, segments, tail } = self.snapshot()?;
+        let start = watermarks.log_start_offset;
+        let found = match self.find_in_segments(&segments, timestamp, start)? {
+            Some(found) => Some(found),
+            None => tail
+                .iter()
+                .filter(|batch| batch.max_timestamp >= timestamp && batch.last_offset >= start)
+                .find_map(|batch| first_record_at(&batch.bytes, timestamp, start)),
+        };
+        Ok(found.filter(|found| found.offset < watermarks.end(isolation)))
+    }
+
+    fn find_in_segments(
+        &self,
+        segments: &[Arc<Segment>],
+        timestamp: Timestamp,
+        start: Offset,
+    ) -> Result<Option<TimestampedOffset>, ReadError> {
+        for segment in segments {
+            let file = self.open(segment)?;
+            let mut position = segment.position_at_timestamp(&*file, timestamp)?;
+            while let Some(at) = position
+                && let Some(batch) = segment.batch_at(&*file, at)?
+            {
+                if let Some(found) = first_record_at(&batch, timestamp, start) {
+                    return Ok(Some(found));
+                }
+                position = Some(at + batch.len() as u64);
+            }
+        }
+        Ok(None)
     }
 
     /// The record with the largest timestamp, the first of equals, if it is below the end for that isolation.
     pub fn offset_of_max_timestamp(&self, isolation: IsolationLevel) -> Result<Option<TimestampedOffset>, ReadError> {
-        let _ = isolation;
-        Err(ReadError::Deleted(self.partition.clone()))
+        let Snapshot { tail, segments, .. } = self.snapshot()?;
+        let mut max = tail.iter().map(|batch| batch.max_timestamp).max();
+        for segment in &segments {
+            let file = self.open(segment)?;
+            max = max.max(segment.max_timestamp(&*file)?);
+        }
+        match max {
+            Some(max) => self.offset_for_timestamp(max, isolation),
+            None => Ok(None),
+        }
     }
+
+    fn snapshot(&self) -> Result<Snapshot, ReadError> {
+        let view = self.view();
+        if view.is_deleted {
+            return Err(ReadError::Deleted(self.partition.clone()));
+        }
+        Ok(Snapshot {
+            watermarks: view.watermarks,
+            segments: view.segments.clone(),
+            tail: view.tail.iter().cloned().collect(),
+        })
+    }
+}
+
+/// What a search by time looks through.
+struct Snapshot {
+    watermarks: Watermarks,
+    segments: Vec<Arc<Segment>>,
+    tail: Vec<TailBatch>,
+}
+
+/// The first record of a batch at or after `timestamp`, and not below `start`. Records are looked at only if the header says that
+/// one may be there; what cannot be unpacked holds none.
+fn first_record_at(batch: &[u8], timestamp: Timestamp, start: Offset) -> Option<TimestampedOffset> {
+    let view = BatchView::new(batch).ok()?;
+    if view.max_timestamp() < timestamp.0 || view.last_offset() < start {
+        return None;
+    }
+    let leader_epoch = view.partition_leader_epoch();
+    if view.timestamp_type() == TimestampType::LogAppendTime {
+        let timestamp = Timestamp(view.max_timestamp());
+        return Some(TimestampedOffset { offset: view.base_offset().max(start), timestamp, leader_epoch });
+    }
+    let payload = view.decompress(UNPACKED_BYTES_MAX).ok()?;
+    let records = view.records_in(&payload);
+    let found = records.flatten().find(|record| record.timestamp >= timestamp.0 && record.offset >= start)?;
+    Some(TimestampedOffset { offset: found.offset, timestamp: Timestamp(found.timestamp), leader_epoch })
 }

@@ -7,20 +7,38 @@
 //! everything that is staged later, and nobody sees it) → *durable* ([`Storage::commit`] has written and synced its group: watermarks move, readers
 //! see it, replies may leave) → *written* to its segment → *vouched for* by a checkpoint, after which the journal may forget it.
 
-use std::collections::BTreeMap;
-use std::marker::PhantomData;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use atonce_kernel::disk::Disk;
+use atonce_kernel::disk::{Disk, DiskFile};
 use atonce_kernel::{
     Offset, PartitionIndex, ProducerId, ProducerIdentity, Sequence, Timestamp, TopicId, TopicName, TopicPartition,
 };
+use atonce_protocol::records::set_log_append_time;
+use bytes::{Bytes, BytesMut};
 
-use crate::catalog::{Catalog, CatalogError, ProducerIdBlock};
-use crate::config::{RecoveryReport, StorageConfig};
+use crate::batch::{BatchError, BatchHeader, EndTransactionMarker, patch};
+use crate::catalog::{Catalog, CatalogError, ProducerIdBlock, Topic};
+use crate::checkpoint::{
+    CheckpointDone, CheckpointOutcome, CheckpointWork, Head, Leftovers, SegmentCheckpoint, encode_head,
+    encode_partition, seal,
+};
+use crate::config::{Checkpointing, Durability, RecoveryReport, StorageConfig};
+use crate::entry::{BATCH_OVERHEAD_BYTES, Entry};
 use crate::error::{AppendError, DeleteRecordsError, JournalFailed, OpenError, StageError};
-use crate::producer::{Marker, Origin, ProducerState, TransactionVersion, Verification};
+use crate::journal::{GROUP_HEADER_BYTES, Journal, new_group, padded_bytes};
+use crate::partition::{GroupRange, Partition, Settings, Shared};
+use crate::producer::{Marker, Origin, ProducerState, TransactionVersion, Verdict, Verification};
 use crate::reader::PartitionReader;
+use crate::recovery;
+
+/// Left in the folder by [`Storage::close`], and removed before anything is written.
+pub(crate) const CLEAN_FILE: &str = "clean-shutdown";
+/// The folder of the journal's files.
+pub(crate) const JOURNAL_FOLDER: &str = "journal";
+/// An entry other than a batch is taken to be at most this large, for the question whether it fits.
+const SMALL_ENTRY_BYTES: usize = 128;
 
 /// How much has been staged, or is durable, since the folder was opened. A reply that depends on what was staged may leave when
 /// [`Storage::durable_position`] has reached what [`Storage::staged_position`] was.
@@ -53,18 +71,52 @@ pub struct Committed {
     pub moved: Vec<TopicPartition>,
 }
 
-/// A data folder. See the module's comment.
-pub struct Storage<D: Disk> {
-    _disk: PhantomData<D>,
-    catalog: Catalog,
+/// A place in [`Storage::slots`]. Never used twice.
+pub(crate) type Slot = usize;
+
+/// Who may use the space that is kept back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Space {
+    /// New data: not the reserve.
+    Ordinary,
+    /// Ends of transactions, deletions: what frees space or lets others go on.
+    Reserve,
 }
 
-fn not_built() -> JournalFailed {
-    JournalFailed {
-        operation: "opening",
-        path: std::path::PathBuf::new(),
-        cause: "storage is under construction".to_owned(),
-    }
+/// A commit's batches, as long as they are in memory.
+struct RecentCommit {
+    bytes: usize,
+    /// How many of each partition, which stand in this order in its tail.
+    batches: Vec<(Slot, usize)>,
+}
+
+/// A data folder. See the module's comment.
+pub struct Storage<D: Disk> {
+    pub(crate) config: StorageConfig,
+    pub(crate) shared: Shared<D>,
+    pub(crate) journal: Journal<D>,
+    pub(crate) catalog: Catalog,
+    slots: Vec<Option<Partition<D>>>,
+    by_name: BTreeMap<TopicPartition, Slot>,
+    by_id: BTreeMap<(TopicId, PartitionIndex), Slot>,
+    /// Groups of this commit that are full, then the one that is being filled.
+    sealed: Vec<BytesMut>,
+    group: BytesMut,
+    is_in_unit: bool,
+    /// Partitions with something staged, each once.
+    touched: Vec<Slot>,
+    /// Partitions whose deletion is staged.
+    deleted: Vec<Slot>,
+    staged: JournalPosition,
+    durable: JournalPosition,
+    recent: VecDeque<RecentCommit>,
+    recent_bytes: usize,
+    unsynced_files: usize,
+    leftovers: Leftovers,
+    pub(crate) leader_epoch: i32,
+    is_space_low: bool,
+    is_checkpoint_running: bool,
+    failed: Option<JournalFailed>,
 }
 
 impl<D: Disk> Storage<D> {
@@ -73,8 +125,36 @@ impl<D: Disk> Storage<D> {
     /// Durability: what recovery applied again, and every cut, is synced before this returns.
     /// Errors: `Corrupt` if a byte that was durable is damaged; then nothing was changed.
     pub fn open(disk: D, config: StorageConfig, now: Timestamp) -> Result<(Self, RecoveryReport), OpenError> {
-        let _ = (disk, config, now);
-        Err(OpenError::Failed(not_built()))
+        let _ = now;
+        recovery::open(Arc::new(disk), config)
+    }
+
+    /// A storage without partitions, whose journal is not started.
+    pub(crate) fn new(config: StorageConfig, shared: Shared<D>, journal: Journal<D>, leader_epoch: i32) -> Self {
+        Self {
+            config,
+            shared,
+            journal,
+            catalog: Catalog::default(),
+            slots: Vec::new(),
+            by_name: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            sealed: Vec::new(),
+            group: new_group(0),
+            is_in_unit: false,
+            touched: Vec::new(),
+            deleted: Vec::new(),
+            staged: JournalPosition(0),
+            durable: JournalPosition(0),
+            recent: VecDeque::new(),
+            recent_bytes: 0,
+            unsynced_files: 0,
+            leftovers: Leftovers::default(),
+            leader_epoch,
+            is_space_low: false,
+            is_checkpoint_running: false,
+            failed: None,
+        }
     }
 
     /// Topics and settings, as of everything staged.
@@ -90,20 +170,25 @@ impl<D: Disk> Storage<D> {
         partitions: PartitionIndex,
         configs: BTreeMap<String, String>,
     ) -> Result<JournalPosition, CatalogError> {
-        let _ = (name, id, partitions, configs);
-        Err(StageError::from(not_built()).into())
+        self.catalog.check_create(name, id, partitions)?;
+        let config_bytes: usize = configs.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
+        self.make_room(SMALL_ENTRY_BYTES + name.as_str().len() + config_bytes, Space::Ordinary)?;
+        let topic = Topic { id, name: name.clone(), partitions, configs };
+        Ok(self.stage_entry(Entry::TopicCreated(topic)))
     }
 
     /// Deletes a topic with all it holds. Its readers say so from the next commit on.
     pub fn delete_topic(&mut self, id: TopicId) -> Result<JournalPosition, CatalogError> {
-        let _ = id;
-        Err(StageError::from(not_built()).into())
+        self.catalog.topic_by_id(id).ok_or(CatalogError::UnknownTopic(id))?;
+        self.make_room(SMALL_ENTRY_BYTES, Space::Reserve)?;
+        Ok(self.stage_entry(Entry::TopicDeleted { topic_id: id }))
     }
 
-    /// Raises the number of partitions.
+    /// Raises the number of partitions to `partitions`.
     pub fn add_partitions(&mut self, id: TopicId, partitions: PartitionIndex) -> Result<JournalPosition, CatalogError> {
-        let _ = (id, partitions);
-        Err(StageError::from(not_built()).into())
+        self.catalog.check_partitions(id, partitions)?;
+        self.make_room(SMALL_ENTRY_BYTES, Space::Ordinary)?;
+        Ok(self.stage_entry(Entry::PartitionsAdded { topic_id: id, partitions }))
     }
 
     /// Sets, or with `None` removes, a topic's setting.
@@ -113,14 +198,17 @@ impl<D: Disk> Storage<D> {
         key: &str,
         value: Option<&str>,
     ) -> Result<JournalPosition, CatalogError> {
-        let _ = (id, key, value);
-        Err(StageError::from(not_built()).into())
+        self.catalog.topic_by_id(id).ok_or(CatalogError::UnknownTopic(id))?;
+        self.make_room(SMALL_ENTRY_BYTES + key.len() + value.unwrap_or_default().len(), Space::Reserve)?;
+        Ok(self.stage_entry(Entry::ConfigAltered { topic_id: id, key, value }))
     }
 
     /// Takes `count` producer ids that nobody had. They may be handed out once the staged position is durable.
     pub fn reserve_producer_ids(&mut self, count: u32) -> Result<ProducerIdBlock, StageError> {
-        let _ = count;
-        Err(not_built().into())
+        self.make_room(SMALL_ENTRY_BYTES, Space::Reserve)?;
+        let first = self.catalog.next_producer_id();
+        self.stage_entry(Entry::ProducerIdsReserved { next: first.0.saturating_add(i64::from(count)) });
+        Ok(ProducerIdBlock { first, count })
     }
 
     /// Stages the one batch that `batch` is, whose checksum and content the caller has checked.
@@ -134,8 +222,37 @@ impl<D: Disk> Storage<D> {
         origin: Origin,
         now: Timestamp,
     ) -> Result<Appended, AppendError> {
-        let _ = (partition, batch, origin, now);
-        Err(StageError::from(not_built()).into())
+        let slot = self.slot(partition)?;
+        let invalid = |error| AppendError::Batch { partition: partition.clone(), error };
+        let mut header = BatchHeader::parse_whole(batch).map_err(invalid)?;
+        if header.is_control() {
+            return Err(invalid(BatchError::ControlBatch));
+        }
+        let verdict = self
+            .partition(slot)
+            .ok_or_else(|| AppendError::UnknownPartition(partition.clone()))?
+            .producers
+            .check_batch(&header, origin)
+            .map_err(|refusal| AppendError::Producer { partition: partition.clone(), refusal })?;
+        match verdict {
+            Verdict::Duplicate(original) => {
+                let time = if self.is_log_append_time(slot) { original.timestamp } else { Timestamp::NONE };
+                Ok(self.appended(slot, original.base_offset(), original.last_offset, true, time))
+            }
+            Verdict::Append => {
+                self.make_room(BATCH_OVERHEAD_BYTES + batch.len(), Space::Ordinary)?;
+                let log_append_time = if self.is_log_append_time(slot) { now } else { Timestamp::NONE };
+                if log_append_time != Timestamp::NONE {
+                    header.max_timestamp = now;
+                }
+                let (base_offset, range) = self.stage_bytes(slot, batch, log_append_time);
+                if let Some(partition) = self.partition_mut(slot) {
+                    partition.stage_batch(&header, range);
+                }
+                let last_offset = base_offset + i64::from(header.last_offset_delta);
+                Ok(self.appended(slot, base_offset, last_offset, false, log_append_time))
+            }
+        }
     }
 
     /// Stages the control batch that ends a producer's transaction in one partition.
@@ -145,8 +262,22 @@ impl<D: Disk> Storage<D> {
         marker: &Marker,
         now: Timestamp,
     ) -> Result<Appended, AppendError> {
-        let _ = (partition, marker, now);
-        Err(StageError::from(not_built()).into())
+        let slot = self.slot(partition)?;
+        self.partition(slot)
+            .ok_or_else(|| AppendError::UnknownPartition(partition.clone()))?
+            .producers
+            .check_marker(marker)
+            .map_err(|refusal| AppendError::Producer { partition: partition.clone(), refusal })?;
+        let end = EndTransactionMarker { outcome: marker.outcome, coordinator_epoch: marker.coordinator_epoch };
+        let batch = end.encode(marker.producer, now);
+        let header = BatchHeader::parse_whole(&batch)
+            .map_err(|error| AppendError::Batch { partition: partition.clone(), error })?;
+        self.make_room(BATCH_OVERHEAD_BYTES + batch.len(), Space::Reserve)?;
+        let (offset, range) = self.stage_bytes(slot, &batch, Timestamp::NONE);
+        if let Some(partition) = self.partition_mut(slot) {
+            partition.stage_marker(&header, end, range);
+        }
+        Ok(self.appended(slot, offset, offset, false, Timestamp::NONE))
     }
 
     /// Moves the log start to `offset`, or to the high watermark for `None`. Returns the log start offset.
@@ -155,8 +286,22 @@ impl<D: Disk> Storage<D> {
         partition: &TopicPartition,
         offset: Option<Offset>,
     ) -> Result<(Offset, JournalPosition), DeleteRecordsError> {
-        let _ = (partition, offset);
-        Err(StageError::from(not_built()).into())
+        let unknown = || DeleteRecordsError::UnknownPartition(partition.clone());
+        let slot = *self.by_name.get(partition).ok_or_else(unknown)?;
+        let log = self.partition(slot).ok_or_else(unknown)?;
+        let (topic_id, log_start_offset) = (log.topic_id, log.log_start_offset);
+        let high_watermark = log.reader.watermarks().high_watermark;
+        let requested = offset.unwrap_or(high_watermark);
+        if requested > high_watermark || requested < 0 {
+            return Err(DeleteRecordsError::OutOfRange { partition: partition.clone(), requested, high_watermark });
+        }
+        if requested <= log_start_offset {
+            return Ok((log_start_offset, self.staged));
+        }
+        self.make_room(SMALL_ENTRY_BYTES, Space::Reserve)?;
+        let position =
+            self.stage_entry(Entry::LogStartMoved { topic_id, partition: partition.partition, offset: requested });
+        Ok((requested, position))
     }
 
     /// Begins, or joins, the verification of a producer's transaction in one partition: whether its coordinator must be asked
@@ -169,65 +314,548 @@ impl<D: Disk> Storage<D> {
         version: TransactionVersion,
         now: Timestamp,
     ) -> Option<Verification> {
-        let _ = (partition, producer, base_sequence, version, now);
-        None
+        let slot = *self.by_name.get(partition)?;
+        Some(self.partition_mut(slot)?.producers.start_verification(producer, base_sequence, version, now))
     }
 
     /// What a partition knows of a producer, as of everything staged.
     pub fn producer_state(&self, partition: &TopicPartition, id: ProducerId) -> Option<&ProducerState> {
-        let _ = (partition, id);
-        None
+        self.partition(*self.by_name.get(partition)?)?.producers.get(id)
     }
 
     /// All producers that a partition knows, as of everything staged.
     pub fn producers(&self, partition: &TopicPartition) -> Vec<(ProducerId, &ProducerState)> {
-        let _ = partition;
-        Vec::new()
+        let slot = self.by_name.get(partition).copied();
+        slot.and_then(|slot| self.partition(slot)).map(|log| log.producers.iter().collect()).unwrap_or_default()
     }
 
     /// Forgets producers that have not written for `expiration_ms` and have no transaction open.
     pub fn expire_producers(&mut self, expiration_ms: i64, now: Timestamp) {
-        let _ = (expiration_ms, now);
+        let before = now.plus_ms(expiration_ms.saturating_neg());
+        self.slots.iter_mut().flatten().for_each(|partition| partition.producers.expire(before));
     }
 
     /// The partition, for reading; other threads may hold it.
     pub fn reader(&self, partition: &TopicPartition) -> Option<Arc<PartitionReader<D>>> {
-        let _ = partition;
-        None
+        let slot = *self.by_name.get(partition)?;
+        self.partition(slot).map(|partition| Arc::clone(&partition.reader))
     }
 
     /// Until [`end_unit`](Self::end_unit), what is staged is one decision: it goes into one journal group, and after a crash is there
     /// whole or not at all. Outside of a unit each entry is one by itself. Units do not nest.
-    pub fn begin_unit(&mut self) {}
+    pub fn begin_unit(&mut self) {
+        debug_assert!(!self.is_in_unit, "units do not nest");
+        // A unit begins with most of a group before it.
+        if self.group.len() as u64 > self.journal.group_bytes_max() / 4 {
+            self.seal_group();
+        }
+        self.is_in_unit = true;
+    }
 
     /// Ends what [`begin_unit`](Self::begin_unit) began.
-    pub fn end_unit(&mut self) {}
+    pub fn end_unit(&mut self) {
+        self.is_in_unit = false;
+    }
+
+    /// Everything staged so far.
+    pub fn staged_position(&self) -> JournalPosition {
+        self.staged
+    }
+
+    /// Everything that is durable.
+    pub fn durable_position(&self) -> JournalPosition {
+        self.durable
+    }
 
     /// Makes everything staged durable, then visible. With nothing staged it does nothing.
     ///
     /// Durability: `Sync`: synced when it returns; `Os`: handed to the operating system.
     /// Retry: never. After an error the storage answers nothing more.
     pub fn commit(&mut self) -> Result<Committed, JournalFailed> {
-        Err(not_built())
+        self.check_failed()?;
+        let moved = self.try_commit();
+        let moved = self.remember_failure(moved)?;
+        Ok(Committed { position: self.durable, moved })
     }
 
-    /// Everything staged so far.
-    pub fn staged_position(&self) -> JournalPosition {
-        JournalPosition::default()
+    fn try_commit(&mut self) -> Result<Vec<TopicPartition>, JournalFailed> {
+        debug_assert!(!self.is_in_unit, "a commit does not come between the entries of a unit");
+        if self.staged == self.durable {
+            return Ok(Vec::new());
+        }
+        self.seal_group();
+        let mut groups = Vec::with_capacity(self.sealed.len());
+        for group in std::mem::take(&mut self.sealed) {
+            groups.push(self.journal.write(group)?);
+        }
+        match self.config.durability {
+            Durability::Sync => self.journal.sync()?,
+            Durability::Os => {}
+        }
+        self.durable = self.staged;
+        let moved = self.publish(&groups)?;
+        self.after_publish()?;
+        if self.journal.wants_spare() && !self.journal.has_spare() {
+            // If the disk is full, `make_room` will say so.
+            let _ = self.journal.add_spare();
+        }
+        if self.config.checkpointing == Checkpointing::Inline && self.is_checkpoint_due() {
+            self.try_checkpoint()?;
+        }
+        Ok(moved)
     }
 
-    /// Everything that is durable.
-    pub fn durable_position(&self) -> JournalPosition {
-        JournalPosition::default()
+    /// Whether the journal has grown so far that a checkpoint should be made.
+    pub fn is_checkpoint_due(&self) -> bool {
+        let files_max = usize::try_from(self.config.journal_files_max).unwrap_or(usize::MAX);
+        !self.is_checkpoint_running && self.journal.files_in_use() >= files_max
+    }
+
+    /// Commits, and prepares a checkpoint: the quick part, after which the storage may be used while
+    /// [`CheckpointWork::run`] goes on elsewhere. `None` while another one runs, or if segments cannot be written now.
+    pub fn begin_checkpoint(&mut self) -> Result<Option<CheckpointWork<D>>, JournalFailed> {
+        self.check_failed()?;
+        let work = self.prepare_checkpoint();
+        self.remember_failure(work)
+    }
+
+    /// Takes note of what became of a checkpoint, and frees journal files.
+    pub fn finish_checkpoint(&mut self, done: CheckpointDone) -> Result<(), JournalFailed> {
+        self.check_failed()?;
+        let result = self.conclude_checkpoint(done);
+        self.remember_failure(result)
     }
 
     /// Writes a checkpoint, so that recovery begins here. What is staged is committed first.
     pub fn checkpoint(&mut self) -> Result<(), JournalFailed> {
-        Err(not_built())
+        self.check_failed()?;
+        let result = self.try_checkpoint();
+        self.remember_failure(result)
     }
 
     /// Commits, writes a checkpoint, and leaves the mark of a clean end.
-    pub fn close(self) -> Result<(), JournalFailed> {
-        Err(not_built())
+    pub fn close(mut self) -> Result<(), JournalFailed> {
+        self.commit()?;
+        self.checkpoint()?;
+        let path = self.config.directory.join(CLEAN_FILE);
+        let mark = || {
+            let file = self.shared.disk.open_or_create(&path)?;
+            file.sync()?;
+            self.shared.disk.sync_directory(&self.config.directory)
+        };
+        mark().map_err(|error| JournalFailed::new("making", &path, &error))
     }
+
+    fn check_failed(&self) -> Result<(), JournalFailed> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn remember_failure<T>(&mut self, result: Result<T, JournalFailed>) -> Result<T, JournalFailed> {
+        if let Err(failed) = &result {
+            self.failed = Some(failed.clone());
+        }
+        result
+    }
+
+    fn slot(&self, partition: &TopicPartition) -> Result<Slot, AppendError> {
+        self.by_name.get(partition).copied().ok_or_else(|| AppendError::UnknownPartition(partition.clone()))
+    }
+
+    pub(crate) fn partition(&self, slot: Slot) -> Option<&Partition<D>> {
+        self.slots.get(slot)?.as_ref()
+    }
+
+    pub(crate) fn partition_mut(&mut self, slot: Slot) -> Option<&mut Partition<D>> {
+        self.slots.get_mut(slot)?.as_mut()
+    }
+
+    pub(crate) fn slot_by_id(&self, topic_id: TopicId, partition: PartitionIndex) -> Option<Slot> {
+        self.by_id.get(&(topic_id, partition)).copied()
+    }
+
+    fn is_log_append_time(&self, slot: Slot) -> bool {
+        self.partition(slot).is_some_and(|partition| partition.settings.is_log_append_time)
+    }
+
+    fn appended(
+        &self,
+        slot: Slot,
+        base_offset: Offset,
+        last_offset: Offset,
+        duplicate: bool,
+        log_append_time: Timestamp,
+    ) -> Appended {
+        let log_start_offset = self.partition(slot).map_or(0, |partition| partition.log_start_offset);
+        Appended { base_offset, last_offset, duplicate, log_append_time, log_start_offset, position: self.staged }
+    }
+
+    /// Whether an entry of `bytes` can be staged: it must fit into a group, the group into the journal, and its batches on the disk.
+    fn make_room(&mut self, bytes: usize, space: Space) -> Result<(), StageError> {
+        self.check_failed()?;
+        let max = self.journal.group_bytes_max();
+        let is_group_empty = self.group.len() <= GROUP_HEADER_BYTES;
+        if !self.is_in_unit && !is_group_empty && padded_bytes(self.group.len() + bytes) > max / 2 {
+            self.seal_group();
+        }
+        if padded_bytes(self.group.len() + bytes) > max {
+            let left = max.saturating_sub(self.group.len() as u64);
+            return Err(StageError::GroupFull { needed: bytes as u64, left });
+        }
+        let reserve = match space {
+            Space::Ordinary => self.config.reserve_bytes,
+            Space::Reserve => 0,
+        };
+        if space == Space::Ordinary && (self.is_space_low || self.is_tail_stuck()) {
+            self.check_space();
+            if self.is_space_low || self.is_tail_stuck() {
+                return Err(self.disk_full());
+            }
+        }
+        if !self.has_journal_room(bytes, reserve)
+            && (self.journal.add_spare().is_err() || !self.has_journal_room(bytes, reserve))
+        {
+            return Err(self.disk_full());
+        }
+        Ok(())
+    }
+
+    fn has_journal_room(&self, bytes: usize, reserve: u64) -> bool {
+        let sealed = self.sealed.iter().map(|group| padded_bytes(group.len()));
+        let current = std::iter::once(padded_bytes(self.group.len() + bytes));
+        self.journal.has_room(sealed.chain(current), reserve)
+    }
+
+    /// Segments could not be written for so long that memory is full of what they lack.
+    fn is_tail_stuck(&self) -> bool {
+        self.recent_bytes > self.config.tail_bytes_max.saturating_mul(2)
+    }
+
+    fn check_space(&mut self) {
+        let needed = self.config.reserve_bytes.saturating_add(self.recent_bytes as u64);
+        self.is_space_low = self.shared.disk.available_bytes().is_ok_and(|available| available < needed);
+    }
+
+    fn disk_full(&self) -> StageError {
+        StageError::DiskFull {
+            available_bytes: self.shared.disk.available_bytes().unwrap_or_default(),
+            reserve_bytes: self.config.reserve_bytes,
+        }
+    }
+
+    fn seal_group(&mut self) {
+        if self.group.len() > GROUP_HEADER_BYTES {
+            let next = new_group(self.group.len().min(1 << 20));
+            self.sealed.push(std::mem::replace(&mut self.group, next));
+        }
+    }
+
+    /// Copies a batch into the group, with its place in the log. Room was made.
+    fn stage_bytes(&mut self, slot: Slot, batch: &[u8], log_append_time: Timestamp) -> (Offset, GroupRange) {
+        let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
+            return (0, GroupRange { group: 0, start: 0, end: 0 });
+        };
+        let base_offset = partition.next_offset;
+        let entry = Entry::Batch { topic_id: partition.topic_id, partition: partition.name.partition, batch };
+        if !partition.is_touched {
+            partition.is_touched = true;
+            self.touched.push(slot);
+        }
+        let range = entry.encode(&mut self.group).unwrap_or_default();
+        if let Some(bytes) = self.group.get_mut(range.clone()) {
+            patch(bytes, base_offset, self.leader_epoch);
+            if log_append_time != Timestamp::NONE {
+                set_log_append_time(bytes, log_append_time.0);
+            }
+        }
+        self.staged.0 += 1;
+        (base_offset, GroupRange { group: self.sealed.len(), start: range.start, end: range.end })
+    }
+
+    fn stage_entry(&mut self, entry: Entry<'_>) -> JournalPosition {
+        entry.encode(&mut self.group);
+        self.staged.0 += 1;
+        self.apply(entry);
+        self.staged
+    }
+
+    /// Follows an entry other than a batch; staging and recovery both come here.
+    pub(crate) fn apply(&mut self, entry: Entry<'_>) {
+        match entry {
+            Entry::Batch { .. } => debug_assert!(false, "batches are staged with their place"),
+            Entry::TopicCreated(topic) => {
+                let id = topic.id;
+                let partitions = topic.partitions;
+                self.catalog.insert(topic);
+                self.add_logs(id, 0..partitions);
+            }
+            Entry::TopicDeleted { topic_id } => self.apply_deletion(topic_id),
+            Entry::PartitionsAdded { topic_id, partitions } => {
+                let current = self.catalog.topic_by_id(topic_id).map_or(partitions, |topic| topic.partitions);
+                self.catalog.set_partitions(topic_id, partitions);
+                self.add_logs(topic_id, current..partitions);
+            }
+            Entry::ConfigAltered { topic_id, key, value } => {
+                self.catalog.set_config(topic_id, key, value);
+                self.refresh_settings(topic_id);
+            }
+            Entry::ProducerIdsReserved { next } => self.catalog.set_next_producer_id(next),
+            Entry::LogStartMoved { topic_id, partition, offset } => {
+                if let Some(slot) = self.slot_by_id(topic_id, partition) {
+                    self.touch(slot);
+                    if let Some(log) = self.partition_mut(slot) {
+                        log.log_start_offset = offset;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn touch(&mut self, slot: Slot) {
+        if let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut)
+            && !partition.is_touched
+        {
+            partition.is_touched = true;
+            self.touched.push(slot);
+        }
+    }
+
+    fn add_logs(&mut self, topic_id: TopicId, indexes: std::ops::Range<PartitionIndex>) {
+        let Some(topic) = self.catalog.topic_by_id(topic_id) else { return };
+        let settings = Settings::of(topic, self.config.segment_bytes);
+        let name = topic.name.clone();
+        for index in indexes {
+            let name = TopicPartition::new(name.clone(), index);
+            let partition = Partition::new(name, topic_id, &self.config.directory, settings, &self.shared);
+            self.add_log(partition);
+        }
+    }
+
+    pub(crate) fn add_log(&mut self, partition: Partition<D>) {
+        let slot = self.slots.len();
+        self.by_name.insert(partition.name.clone(), slot);
+        self.by_id.insert((partition.topic_id, partition.name.partition), slot);
+        self.slots.push(Some(partition));
+    }
+
+    fn apply_deletion(&mut self, topic_id: TopicId) {
+        let Some(topic) = self.catalog.remove(topic_id) else { return };
+        for index in 0..topic.partitions {
+            if let Some(slot) = self.by_id.remove(&(topic_id, index)) {
+                self.by_name.remove(&TopicPartition::new(topic.name.clone(), index));
+                self.deleted.push(slot);
+            }
+        }
+    }
+
+    fn refresh_settings(&mut self, topic_id: TopicId) {
+        let Some(topic) = self.catalog.topic_by_id(topic_id) else { return };
+        let settings = Settings::of(topic, self.config.segment_bytes);
+        let slots: Vec<Slot> = (0..topic.partitions).filter_map(|index| self.slot_by_id(topic_id, index)).collect();
+        for slot in slots {
+            if let Some(partition) = self.partition_mut(slot) {
+                partition.settings = settings;
+            }
+        }
+    }
+
+    /// Makes what the groups hold visible, and lets deletions take effect.
+    pub(crate) fn publish(&mut self, groups: &[Bytes]) -> Result<Vec<TopicPartition>, JournalFailed> {
+        let mut moved = Vec::with_capacity(self.touched.len());
+        let mut batches = Vec::with_capacity(self.touched.len());
+        for slot in std::mem::take(&mut self.touched) {
+            if let Some(partition) = self.partition_mut(slot) {
+                batches.push((slot, partition.publish(groups)));
+                moved.push(partition.name.clone());
+            }
+        }
+        let bytes = groups.iter().map(Bytes::len).sum();
+        self.recent_bytes += bytes;
+        self.recent.push_back(RecentCommit { bytes, batches });
+        for slot in std::mem::take(&mut self.deleted) {
+            if let Some(partition) = self.slots.get_mut(slot).and_then(Option::take) {
+                moved.push(partition.name.clone());
+                self.set_aside(partition)?;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Renames a deleted partition's folder, so that its name is free. The next checkpoint removes it.
+    fn set_aside(&mut self, mut partition: Partition<D>) -> Result<(), JournalFailed> {
+        partition.mark_deleted();
+        self.unsynced_files = self.unsynced_files.saturating_sub(partition.files.unsynced_count());
+        for files in partition.files.segments() {
+            self.shared.handles.forget(files.segment.number);
+        }
+        if partition.files.has_folder() {
+            let folder = &partition.files.folder;
+            let aside = deleted_folder(folder, partition.topic_id);
+            self.shared.disk.rename(folder, &aside).map_err(|error| JournalFailed::new("renaming", folder, &error))?;
+            self.leftovers.folders.push(aside);
+        }
+        Ok(())
+    }
+
+    /// Moves what is durable from memory towards the segments.
+    pub(crate) fn after_publish(&mut self) -> Result<(), JournalFailed> {
+        let mut large = Vec::new();
+        if let Some(newest) = self.recent.back() {
+            for (slot, _) in &newest.batches {
+                if self
+                    .partition(*slot)
+                    .is_some_and(|partition| partition.unwritten_bytes() >= self.config.segment_write_bytes)
+                {
+                    large.push(*slot);
+                }
+            }
+        }
+        for slot in large {
+            // If it cannot be written now, the bytes stay in memory and in the journal.
+            self.write_segments(slot)?;
+        }
+        while self.recent_bytes > self.config.tail_bytes_max && self.drop_oldest()? {}
+        self.check_space();
+        Ok(())
+    }
+
+    /// Drops the oldest commit's batches from memory, when they are in their segments. `false`: they cannot be written now, or there is none.
+    fn drop_oldest(&mut self) -> Result<bool, JournalFailed> {
+        let Some(oldest) = self.recent.pop_front() else { return Ok(false) };
+        for (slot, _) in &oldest.batches {
+            if !self.write_segments(*slot)? {
+                self.recent.push_front(oldest);
+                return Ok(false);
+            }
+        }
+        for (slot, count) in oldest.batches {
+            if let Some(partition) = self.partition_mut(slot) {
+                partition.drop_from_tail(count);
+            }
+        }
+        self.recent_bytes -= oldest.bytes;
+        Ok(true)
+    }
+
+    /// Writes a partition's durable batches to its segment. `Ok(false)`: the disk did not take them.
+    fn write_segments(&mut self, slot: Slot) -> Result<bool, JournalFailed> {
+        let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return Ok(true) };
+        let before = partition.files.unsynced_count();
+        let result = partition.write_segments(&mut self.shared);
+        self.unsynced_files += partition.files.unsynced_count() - before;
+        if result.is_err() {
+            return Ok(false);
+        }
+        // A file with unsynced writes is not closed. When there are too many, these are synced, and then closed.
+        if self.unsynced_files > self.config.unsynced_files_max {
+            self.unsynced_files = self.unsynced_files.saturating_sub(partition.files.unsynced_count());
+            partition.files.sync(&self.shared.disk)?;
+        }
+        Ok(true)
+    }
+
+    fn try_checkpoint(&mut self) -> Result<(), JournalFailed> {
+        match self.prepare_checkpoint()? {
+            Some(work) => self.conclude_checkpoint(work.run()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn prepare_checkpoint(&mut self) -> Result<Option<CheckpointWork<D>>, JournalFailed> {
+        if self.is_checkpoint_running {
+            return Ok(None);
+        }
+        if self.staged != self.durable {
+            // Its own checkpoint, if due, is this one.
+            let checkpointing = std::mem::replace(&mut self.config.checkpointing, Checkpointing::ByCaller);
+            let result = self.try_commit();
+            self.config.checkpointing = checkpointing;
+            result?;
+        }
+        for slot in 0..self.slots.len() {
+            if !self.write_segments(slot)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.gather_checkpoint()))
+    }
+
+    fn gather_checkpoint(&mut self) -> CheckpointWork<D> {
+        let mut files = Vec::new();
+        let mut folders = Vec::new();
+        let mut leftovers = std::mem::take(&mut self.leftovers);
+        for partition in self.slots.iter_mut().flatten() {
+            leftovers.files.extend(partition.drop_old_segments(&self.shared));
+            if partition.files.is_unsynced() {
+                let (unsynced, is_folder_unsynced) = partition.files.take_unsynced();
+                files.extend(unsynced);
+                if is_folder_unsynced {
+                    folders.push(partition.files.folder.clone());
+                }
+            }
+        }
+        self.unsynced_files = 0;
+        if !folders.is_empty() {
+            folders.push(self.config.directory.clone());
+        }
+        self.is_checkpoint_running = true;
+        CheckpointWork {
+            disk: Arc::clone(&self.shared.disk),
+            directory: self.config.directory.clone(),
+            files,
+            folders,
+            bytes: self.encode_checkpoint(),
+            leftovers,
+            first_file_number: self.journal.place().file_number,
+        }
+    }
+
+    fn encode_checkpoint(&self) -> BytesMut {
+        let head = Head {
+            durability: self.config.durability,
+            boot_id: self.config.boot_id,
+            leader_epoch: self.leader_epoch,
+            place: self.journal.place(),
+            catalog: &self.catalog,
+        };
+        let mut bytes = encode_head(&head, self.slots.iter().flatten().count());
+        for partition in self.slots.iter().flatten() {
+            debug_assert_eq!(partition.written_end(), partition.next_offset, "{}: not all is written", partition.name);
+            let segments = partition.files.segments().map(|files| SegmentCheckpoint {
+                base_offset: files.segment.base_offset,
+                log_bytes: files.segment.written_bytes(),
+                aborted_bytes: files.aborted_bytes,
+            });
+            encode_partition(
+                &mut bytes,
+                (partition.topic_id, partition.name.partition),
+                (partition.log_start_offset, partition.next_offset),
+                segments,
+                &partition.producers,
+            );
+        }
+        seal(&mut bytes);
+        bytes
+    }
+
+    pub(crate) fn conclude_checkpoint(&mut self, done: CheckpointDone) -> Result<(), JournalFailed> {
+        self.is_checkpoint_running = false;
+        self.leftovers.files.extend(done.left.files);
+        self.leftovers.folders.extend(done.left.folders);
+        match done.result? {
+            CheckpointOutcome::Written => self.journal.free_before(done.first_file_number),
+            CheckpointOutcome::NoSpace => self.is_space_low = true,
+        }
+        Ok(())
+    }
+}
+
+/// The name of a deleted partition's folder, as Kafka makes it: with the topic's id, so that it is found by what it is.
+pub(crate) fn deleted_folder(folder: &std::path::Path, topic_id: TopicId) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(".");
+    for byte in topic_id.0 {
+        name.push(format!("{byte:02x}"));
+    }
+    name.push("-delete");
+    PathBuf::from(name)
 }

@@ -1,0 +1,283 @@
+//! The checkpoint: what recovery begins with. It vouches for segments up to a length, and names the place in the journal from which
+//! the rest is to be applied again.
+//!
+//! **What it does not know**: how it came about. Here are its bytes, how they are made durable, and what is removed afterwards.
+//!
+//! Layout (big-endian): `magic 8 ("atonceC1") | checksum u32 (CRC-32C of all that follows) | durability u8 (0 sync, 1 os) | boot_id 16 (zero:
+//! unknown) | leader_epoch i32 | file_number u64 | offset u64 | group_number u64 | previous_checksum u32 | next_producer_id i64 | topics u32 |
+//! topic… | partitions u32 | partition…`. A topic as in the journal's entry 2. A partition: `topic_id 16 | index i32 | log_start_offset i64 |
+//! end_offset i64 | segments u32 | (base_offset i64 | log_bytes u64 | txnindex_bytes u64)… | producers`, these as in [`Producers::encode`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use atonce_kernel::disk::{Disk, DiskFile};
+use atonce_kernel::{Offset, PartitionIndex, TopicId, Uuid};
+use bytes::{BufMut, BytesMut};
+
+use crate::catalog::{Catalog, Topic};
+use crate::config::Durability;
+use crate::entry::{decode_topic, encode_topic};
+use crate::error::{JournalFailed, OpenError};
+use crate::fields::Fields;
+use crate::journal::Place;
+use crate::partition::UnsyncedFiles;
+use crate::producer::Producers;
+
+pub(crate) const CHECKPOINT_FILE: &str = "checkpoint";
+const TEMPORARY_FILE: &str = "checkpoint.tmp";
+const MAGIC: [u8; 8] = *b"atonceC1";
+const BODY_AT: usize = 12;
+/// A checkpoint larger than this is taken for damage. 1 GiB is some ten million partitions.
+const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;
+
+/// What a checkpoint says.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    pub(crate) durability: Durability,
+    pub(crate) boot_id: Option<Uuid>,
+    pub(crate) leader_epoch: i32,
+    pub(crate) place: Place,
+    pub(crate) next_producer_id: i64,
+    pub(crate) topics: Vec<Topic>,
+    pub(crate) partitions: Vec<PartitionCheckpoint>,
+}
+
+#[derive(Debug)]
+pub(crate) struct PartitionCheckpoint {
+    pub(crate) topic_id: TopicId,
+    pub(crate) index: PartitionIndex,
+    pub(crate) log_start_offset: Offset,
+    pub(crate) end_offset: Offset,
+    pub(crate) segments: Vec<SegmentCheckpoint>,
+    pub(crate) producers: Producers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentCheckpoint {
+    pub(crate) base_offset: Offset,
+    pub(crate) log_bytes: u64,
+    pub(crate) aborted_bytes: u64,
+}
+
+/// What stands before the partitions.
+pub(crate) struct Head<'a> {
+    pub(crate) durability: Durability,
+    pub(crate) boot_id: Option<Uuid>,
+    pub(crate) leader_epoch: i32,
+    pub(crate) place: Place,
+    pub(crate) catalog: &'a Catalog,
+}
+
+/// Begins a checkpoint's bytes. `partitions` times [`encode_partition`] must follow, then [`seal`].
+pub(crate) fn encode_head(head: &Head<'_>, partitions: usize) -> BytesMut {
+    let mut buffer = BytesMut::new();
+    buffer.put_slice(&MAGIC);
+    buffer.put_u32(0);
+    buffer.put_u8(match head.durability {
+        Durability::Sync => 0,
+        Durability::Os => 1,
+    });
+    buffer.put_slice(&head.boot_id.unwrap_or(Uuid::ZERO).0);
+    buffer.put_i32(head.leader_epoch);
+    buffer.put_u64(head.place.file_number);
+    buffer.put_u64(head.place.offset);
+    buffer.put_u64(head.place.group_number);
+    buffer.put_u32(head.place.previous_checksum);
+    buffer.put_i64(head.catalog.next_producer_id().0);
+    buffer.put_u32(u32::try_from(head.catalog.topics().count()).expect("topics fit in memory"));
+    for topic in head.catalog.topics() {
+        encode_topic(topic, &mut buffer);
+    }
+    buffer.put_u32(u32::try_from(partitions).expect("partitions fit in memory"));
+    buffer
+}
+
+pub(crate) fn encode_partition(
+    buffer: &mut BytesMut,
+    (topic_id, index): (TopicId, PartitionIndex),
+    (log_start_offset, end_offset): (Offset, Offset),
+    segments: impl ExactSizeIterator<Item = SegmentCheckpoint>,
+    producers: &Producers,
+) {
+    buffer.put_slice(&topic_id.0);
+    buffer.put_i32(index);
+    buffer.put_i64(log_start_offset);
+    buffer.put_i64(end_offset);
+    buffer.put_u32(u32::try_from(segments.len()).expect("segments fit in memory"));
+    for segment in segments {
+        buffer.put_i64(segment.base_offset);
+        buffer.put_u64(segment.log_bytes);
+        buffer.put_u64(segment.aborted_bytes);
+    }
+    producers.encode(buffer);
+}
+
+pub(crate) fn seal(buffer: &mut BytesMut) {
+    let checksum = crc32c::crc32c(buffer.get(BODY_AT..).unwrap_or_default());
+    if let Some(place) = buffer.get_mut(8..BODY_AT) {
+        place.copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+impl Checkpoint {
+    /// Reads the folder's checkpoint; `None` if there is none.
+    pub(crate) fn read<D: Disk>(disk: &D, directory: &Path) -> Result<Option<Self>, OpenError> {
+        let path = directory.join(CHECKPOINT_FILE);
+        let file = match disk.open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(OpenError::disk("opening", &path, &error)),
+        };
+        let length = file.length().map_err(|error| OpenError::disk("reading the length", &path, &error))?;
+        if length > CHECKPOINT_BYTES_MAX {
+            return Err(OpenError::corrupt(&path, 0, format!("{length} bytes are no checkpoint")));
+        }
+        let mut bytes = BytesMut::zeroed(usize::try_from(length).unwrap_or_default());
+        let count = file.read_at(&mut bytes, 0).map_err(|error| OpenError::disk("reading", &path, &error))?;
+        let checkpoint = Self::decode(bytes.get(..count).unwrap_or_default());
+        checkpoint
+            .map(Some)
+            .ok_or_else(|| OpenError::corrupt(&path, 0, "the checkpoint's checksum or content is wrong"))
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields::of(bytes);
+        if fields.array()? != MAGIC || fields.u32()? != crc32c::crc32c(fields.rest()) {
+            return None;
+        }
+        let durability = match fields.u8()? {
+            0 => Durability::Sync,
+            1 => Durability::Os,
+            _ => return None,
+        };
+        let boot_id = Some(Uuid(fields.array()?)).filter(|id| !id.is_zero());
+        let leader_epoch = fields.i32()?;
+        let place = Place {
+            file_number: fields.u64()?,
+            offset: fields.u64()?,
+            group_number: fields.u64()?,
+            previous_checksum: fields.u32()?,
+        };
+        let next_producer_id = fields.i64()?;
+        let mut topics = Vec::new();
+        for _ in 0..fields.u32()? {
+            topics.push(decode_topic(&mut fields)?);
+        }
+        let mut partitions = Vec::new();
+        for _ in 0..fields.u32()? {
+            partitions.push(PartitionCheckpoint::decode(&mut fields)?);
+        }
+        Some(Self { durability, boot_id, leader_epoch, place, next_producer_id, topics, partitions })
+    }
+}
+
+impl PartitionCheckpoint {
+    fn decode(fields: &mut Fields<'_>) -> Option<Self> {
+        let (topic_id, index) = (Uuid(fields.array()?), fields.i32()?);
+        let (log_start_offset, end_offset) = (fields.i64()?, fields.i64()?);
+        let mut segments = Vec::new();
+        for _ in 0..fields.u32()? {
+            segments.push(SegmentCheckpoint {
+                base_offset: fields.i64()?,
+                log_bytes: fields.u64()?,
+                aborted_bytes: fields.u64()?,
+            });
+        }
+        let producers = Producers::decode(fields)?;
+        Some(Self { topic_id, index, log_start_offset, end_offset, segments, producers })
+    }
+}
+
+/// The slow part of a checkpoint: syncing. It touches nothing that the writer needs, so it may run on another thread.
+pub struct CheckpointWork<D: Disk> {
+    pub(crate) disk: Arc<D>,
+    pub(crate) directory: PathBuf,
+    /// With unsynced writes.
+    pub(crate) files: UnsyncedFiles<D>,
+    /// With new names.
+    pub(crate) folders: Vec<PathBuf>,
+    pub(crate) bytes: BytesMut,
+    /// Not named by it any more.
+    pub(crate) leftovers: Leftovers,
+    /// Journal files before this one are not needed any more.
+    pub(crate) first_file_number: u64,
+}
+
+/// What became of a checkpoint's slow part. Hand it to [`Storage::finish_checkpoint`](crate::Storage::finish_checkpoint).
+#[derive(Debug)]
+#[must_use]
+pub struct CheckpointDone {
+    pub(crate) result: Result<CheckpointOutcome, JournalFailed>,
+    pub(crate) first_file_number: u64,
+    /// Still to be removed, by the next one.
+    pub(crate) left: Leftovers,
+}
+
+/// Files and folders that the next checkpoint does not name.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CheckpointOutcome {
+    /// The checkpoint is durable.
+    Written,
+    /// There was no space for it; the last one still holds.
+    NoSpace,
+}
+
+impl<D: Disk> CheckpointWork<D> {
+    /// Syncs segments and folders, then the checkpoint beside the old one, then puts it in its place; only then removes what it
+    /// does not name.
+    pub fn run(mut self) -> CheckpointDone {
+        let result = self.sync_and_write();
+        let left = match &result {
+            // What cannot be removed is found by the next start: the checkpoint does not name it.
+            Ok(CheckpointOutcome::Written) => {
+                self.leftovers.files.iter().for_each(|path| drop(self.disk.remove_file(path)));
+                self.leftovers.folders.iter().for_each(|path| drop(self.disk.remove_directory(path)));
+                Leftovers::default()
+            }
+            Ok(CheckpointOutcome::NoSpace) | Err(_) => std::mem::take(&mut self.leftovers),
+        };
+        CheckpointDone { result, first_file_number: self.first_file_number, left }
+    }
+
+    fn sync_and_write(&self) -> Result<CheckpointOutcome, JournalFailed> {
+        for (path, file) in &self.files {
+            // Never twice: after a sync that failed, the next one says success about pages that were dropped. The next start cuts
+            // these files and writes the bytes again, from the journal.
+            file.sync().map_err(|error| JournalFailed::new("syncing", path, &error))?;
+        }
+        for folder in &self.folders {
+            self.disk.sync_directory(folder).map_err(|error| JournalFailed::new("syncing", folder, &error))?;
+        }
+        let temporary = self.directory.join(TEMPORARY_FILE);
+        match self.write_beside(&temporary) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                let _ = self.disk.remove_file(&temporary);
+                return Ok(CheckpointOutcome::NoSpace);
+            }
+            Err(error) => return Err(JournalFailed::new("writing", &temporary, &error)),
+        }
+        self.disk
+            .rename(&temporary, &self.directory.join(CHECKPOINT_FILE))
+            .map_err(|error| JournalFailed::new("renaming", &temporary, &error))?;
+        self.disk
+            .sync_directory(&self.directory)
+            .map_err(|error| JournalFailed::new("syncing", &self.directory, &error))?;
+        Ok(CheckpointOutcome::Written)
+    }
+
+    fn write_beside(&self, path: &Path) -> io::Result<()> {
+        let file = self.disk.open_or_create(path)?;
+        file.set_length(0)?;
+        file.write_at(&self.bytes, 0)?;
+        file.sync()
+    }
+}

@@ -1,0 +1,671 @@
+//! Opening a data folder: one path, after a clean end, a killed process, or the loss of power.
+//!
+//! **What it does not know**: coordinators; they read their partitions afterwards.
+//!
+//! First everything is read and nothing changed: the checkpoint, the journal from its place on, the folders. Damage to what was durable
+//! ends it here. Then segments are cut to what the checkpoint vouches for, and *all* that the journal holds is applied again and
+//! written again. It is not compared with what a segment may hold already: pages that read well may be lost on
+//! disk after a sync that failed, and only writing them makes the next sync mean them. At the end stands a new checkpoint, and the journal
+//! begins in a new file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use atonce_kernel::disk::{Disk, DiskFile};
+use atonce_kernel::{PartitionIndex, ProducerId, TopicId, TopicPartition, Uuid};
+use bytes::Bytes;
+
+use crate::batch::{BatchHeader, EndTransactionMarker};
+use crate::catalog::Topic;
+use crate::checkpoint::{CHECKPOINT_FILE, Checkpoint, PartitionCheckpoint, SegmentCheckpoint};
+use crate::config::{Durability, RecoveryReport, StorageConfig};
+use crate::entry::Entry;
+use crate::error::{JournalFailed, OpenError};
+use crate::fields::Fields;
+use crate::journal::{self, BLOCK_BYTES, Journal, Place, scan};
+use crate::partition::{
+    ABORTED_BYTES, FoundFiles, GroupRange, METADATA_FILE, Partition, SegmentFiles, Settings, Shared,
+};
+use crate::reader::AbortedTransaction;
+use crate::segment::{Segment, file_path, parse_file_name};
+use crate::storage::{CLEAN_FILE, JOURNAL_FOLDER, Storage};
+
+/// A journal file holds at least this, so that a marker for a hundred partitions fits into a group.
+const JOURNAL_FILE_BYTES_MIN: u64 = 16 << 10;
+/// Metadata is two short lines; more is not read.
+const METADATA_BYTES_MAX: usize = 512;
+
+pub(crate) fn open<D: Disk>(disk: Arc<D>, config: StorageConfig) -> Result<(Storage<D>, RecoveryReport), OpenError> {
+    check_settings(&config)?;
+    make_folders(&*disk, &config.directory)?;
+    match Checkpoint::read(&*disk, &config.directory)? {
+        None => create(disk, config),
+        Some(checkpoint) => recover(disk, config, checkpoint),
+    }
+}
+
+fn check_settings(config: &StorageConfig) -> Result<(), OpenError> {
+    let bytes = config.journal_file_bytes;
+    if !bytes.is_multiple_of(BLOCK_BYTES) || bytes < JOURNAL_FILE_BYTES_MIN || bytes > u64::from(u32::MAX) {
+        return Err(OpenError::Settings("journal_file_bytes must be a multiple of 4096, from 16 KiB to 4 GiB"));
+    }
+    if config.journal_files_max < 2 {
+        return Err(OpenError::Settings("journal_files_max must be at least 2: one is written while another is freed"));
+    }
+    Ok(())
+}
+
+fn make_folders<D: Disk>(disk: &D, directory: &Path) -> Result<(), OpenError> {
+    let journal = directory.join(JOURNAL_FOLDER);
+    disk.create_directories(&journal).map_err(|error| OpenError::disk("making", &journal, &error))?;
+    let above = directory.parent().filter(|path| !path.as_os_str().is_empty());
+    for folder in [Some(directory), above].into_iter().flatten() {
+        disk.sync_directory(folder).map_err(|error| OpenError::disk("syncing", folder, &error))?;
+    }
+    Ok(())
+}
+
+/// An empty folder.
+fn create<D: Disk>(disk: Arc<D>, config: StorageConfig) -> Result<(Storage<D>, RecoveryReport), OpenError> {
+    let journal_folder = config.directory.join(JOURNAL_FOLDER);
+    // The first journal file is made after the first checkpoint, and folders of partitions after that.
+    if !journal::files(&*disk, &journal_folder)?.is_empty() || !survey(&*disk, &config.directory)?.is_empty() {
+        return Err(OpenError::NoCheckpoint { path: config.directory });
+    }
+    let journal =
+        Journal::new(Arc::clone(&disk), journal_folder, config.journal_file_bytes, Place::FIRST, 0, Vec::new());
+    let shared = Shared::new(disk, config.open_files_max);
+    let mut storage = Storage::new(config, shared, journal, 0);
+    finish(&mut storage)?;
+    allocate_ahead(&mut storage);
+    Ok((storage, RecoveryReport { created: true, clean: true, ..RecoveryReport::default() }))
+}
+
+/// So that the first commit need not. On a full disk there is none, and appends are refused until there is.
+fn allocate_ahead<D: Disk>(storage: &mut Storage<D>) {
+    if !storage.journal.has_spare() {
+        let _ = storage.journal.add_spare();
+    }
+}
+
+/// The last step: what was found is durable, and the journal begins anew.
+fn finish<D: Disk>(storage: &mut Storage<D>) -> Result<(), OpenError> {
+    remove_unfinished_spares(storage)?;
+    let directory = storage.config.directory.clone();
+    let Some(work) = storage.prepare_checkpoint()? else {
+        return Err(OpenError::Disk {
+            operation: "writing segments",
+            path: directory,
+            cause: "the disk does not take what the journal holds; is it full?".to_owned(),
+        });
+    };
+    storage.conclude_checkpoint(work.run())?;
+    Ok(())
+}
+
+fn remove_unfinished_spares<D: Disk>(storage: &Storage<D>) -> Result<(), OpenError> {
+    let disk = &*storage.shared.disk;
+    let folder = storage.config.directory.join(JOURNAL_FOLDER);
+    let names = disk.list(&folder).map_err(|error| OpenError::disk("listing", &folder, &error))?;
+    for name in names.iter().filter(|name| name.extension().is_some_and(|extension| extension == "tmp")) {
+        let path = folder.join(name);
+        disk.remove_file(&path).map_err(|error| OpenError::disk("removing", &path, &error))?;
+    }
+    Ok(())
+}
+
+fn recover<D: Disk>(
+    disk: Arc<D>,
+    config: StorageConfig,
+    checkpoint: Checkpoint,
+) -> Result<(Storage<D>, RecoveryReport), OpenError> {
+    let directory = config.directory.clone();
+    let journal_folder = directory.join(JOURNAL_FOLDER);
+    let files = journal::files(&*disk, &journal_folder)?;
+    let start = checkpoint.place;
+    check_start(&*disk, &journal_folder, &files, &start)?;
+    let mut contents = Contents::default();
+    let end = scan(&*disk, &files, start, |path, place, payload| contents.add(path, place, &payload))?;
+    let plan = Plan::choose(&*disk, &directory, &checkpoint, &contents.dead)?;
+
+    let is_clean = remove_clean_mark(&*disk, &directory)?;
+    plan.execute(&*disk, &directory)?;
+
+    let after_power_loss = !is_clean && (checkpoint.boot_id.is_none() || checkpoint.boot_id != config.boot_id);
+    let report = RecoveryReport {
+        created: false,
+        clean: is_clean,
+        after_power_loss,
+        groups_replayed: contents.groups,
+        entries_replayed: contents.entries,
+        torn_tail_dropped: end.is_torn,
+        segments_cut: plan.cut.len() as u64,
+    };
+    // Readers may have seen offsets that are lost now and will be given to other records: a new epoch tells them.
+    let is_raised = checkpoint.durability == Durability::Os && after_power_loss;
+    let leader_epoch = checkpoint.leader_epoch.saturating_add(i32::from(is_raised));
+
+    let place = Place { file_number: next_file_number(&files, &start), offset: 0, ..end.place };
+    let journal = Journal::new(
+        Arc::clone(&disk),
+        journal_folder,
+        config.journal_file_bytes,
+        place,
+        end.place.group_number - 1,
+        Vec::new(),
+    );
+    let shared = Shared::new(Arc::clone(&disk), config.open_files_max);
+    let mut storage = Storage::new(config, shared, journal, leader_epoch);
+    plan.load(&mut storage, checkpoint, &contents.dead)?;
+    scan(&*disk, &files, start, |path, place, payload| replay(&mut storage, &contents.dead, path, place, payload))?;
+    finish(&mut storage)?;
+    storage.journal.take_spares(files.into_values())?;
+    allocate_ahead(&mut storage);
+    Ok((storage, report))
+}
+
+/// A number that no file has had, so that nothing a file holds can continue the journal by chance.
+fn next_file_number(files: &BTreeMap<u64, PathBuf>, start: &Place) -> u64 {
+    files.last_key_value().map_or(0, |(number, _)| *number).max(start.file_number) + 1
+}
+
+/// The checkpoint points behind a group that was synced: so far the file must reach.
+fn check_start<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    files: &BTreeMap<u64, PathBuf>,
+    start: &Place,
+) -> Result<(), OpenError> {
+    if start.offset == 0 {
+        return Ok(());
+    }
+    let path = journal::file_path(folder, start.file_number);
+    if !files.contains_key(&start.file_number) {
+        return Err(OpenError::corrupt(&path, 0, "the journal file that the checkpoint points into is missing"));
+    }
+    let file = disk.open(&path).map_err(|error| OpenError::disk("opening", &path, &error))?;
+    let length = file.length().map_err(|error| OpenError::disk("reading the length", &path, &error))?;
+    if length < start.offset {
+        return Err(OpenError::corrupt(
+            &path,
+            length,
+            "the journal file ends before the place that the checkpoint points to",
+        ));
+    }
+    Ok(())
+}
+
+/// What a first pass over the journal finds.
+#[derive(Default)]
+struct Contents {
+    groups: u64,
+    entries: u64,
+    /// Topics that are deleted in the journal: nothing of them is applied, and their folders may be gone already.
+    dead: BTreeSet<TopicId>,
+}
+
+impl Contents {
+    fn add(&mut self, path: &Path, place: Place, payload: &[u8]) -> Result<(), OpenError> {
+        self.groups += 1;
+        for_each_entry(path, place, payload, |entry, _| {
+            self.entries += 1;
+            match entry {
+                Entry::TopicDeleted { topic_id } => {
+                    self.dead.insert(topic_id);
+                }
+                Entry::Batch { .. }
+                | Entry::TopicCreated(_)
+                | Entry::PartitionsAdded { .. }
+                | Entry::ConfigAltered { .. }
+                | Entry::ProducerIdsReserved { .. }
+                | Entry::LogStartMoved { .. } => {}
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Calls `visit` with each entry and the place in `payload` where it ends.
+fn for_each_entry(
+    path: &Path,
+    place: Place,
+    payload: &[u8],
+    mut visit: impl FnMut(Entry<'_>, usize) -> Result<(), OpenError>,
+) -> Result<(), OpenError> {
+    let mut fields = Fields::of(payload);
+    while !fields.is_empty() {
+        let entry = Entry::decode(&mut fields).ok_or_else(|| {
+            OpenError::corrupt(
+                path,
+                place.offset,
+                format!("journal group {} holds an entry of no known kind", place.group_number),
+            )
+        })?;
+        visit(entry, payload.len() - fields.rest().len())?;
+    }
+    Ok(())
+}
+
+fn remove_clean_mark<D: Disk>(disk: &D, directory: &Path) -> Result<bool, OpenError> {
+    let path = directory.join(CLEAN_FILE);
+    match disk.remove_file(&path) {
+        Ok(()) => {
+            disk.sync_directory(directory).map_err(|error| OpenError::disk("syncing", directory, &error))?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(OpenError::disk("removing", &path, &error)),
+    }
+}
+
+/// A partition's folder, wherever it is.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    /// From `partition.metadata`; `None` if that cannot be read.
+    topic_id: Option<TopicId>,
+    index: PartitionIndex,
+    names: Vec<PathBuf>,
+}
+
+/// The folders whose names and contents are those of partitions.
+fn survey<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<Folder>, OpenError> {
+    let names = disk.list(directory).map_err(|error| OpenError::disk("listing", directory, &error))?;
+    let mut folders = Vec::new();
+    for name in names {
+        let Some(index) = name.to_str().and_then(partition_index) else { continue };
+        let path = directory.join(&name);
+        // A file, or a folder of somebody else's, stays as it is.
+        let Ok(names) = disk.list(&path) else { continue };
+        if names.iter().all(|name| is_ours(name)) {
+            folders.push(Folder { topic_id: read_metadata(disk, &path), path, index, names });
+        }
+    }
+    Ok(folders)
+}
+
+/// `topic-3` or `topic-3.0123…-delete`.
+fn partition_index(name: &str) -> Option<PartitionIndex> {
+    let name = match name.strip_suffix("-delete") {
+        Some(deleted) => deleted.rsplit_once('.')?.0,
+        None => name,
+    };
+    let digits = name.rsplit_once('-')?.1;
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+fn is_ours(name: &Path) -> bool {
+    let name = name.to_str().unwrap_or_default();
+    name == METADATA_FILE
+        || name == "leader-epoch-checkpoint"
+        || parse_file_name(name)
+            .is_some_and(|(_, extension)| matches!(extension, "log" | "txnindex" | "index" | "timeindex" | "snapshot"))
+}
+
+fn read_metadata<D: Disk>(disk: &D, folder: &Path) -> Option<TopicId> {
+    let file = disk.open(&folder.join(METADATA_FILE)).ok()?;
+    let mut bytes = vec![0; METADATA_BYTES_MAX];
+    let count = file.read_at(&mut bytes, 0).ok()?;
+    let text = std::str::from_utf8(bytes.get(..count)?).ok()?;
+    text.lines().find_map(|line| parse_uuid(line.strip_prefix("topic_id: ")?.trim_end()))
+}
+
+/// An id as Kafka prints it: 22 characters of URL-safe base 64.
+fn parse_uuid(text: &str) -> Option<Uuid> {
+    if text.len() != 22 {
+        return None;
+    }
+    let mut bits = 0_u128;
+    for (place, byte) in text.bytes().enumerate() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'-' => 62,
+            b'_' => 63,
+            _ => return None,
+        };
+        // The last character carries the last two bits.
+        bits = if place == 21 { bits << 2 | u128::from(value >> 4) } else { bits << 6 | u128::from(value) };
+    }
+    Some(Uuid(bits.to_be_bytes()))
+}
+
+/// What has to be done to the folders before the journal is applied. Chosen by reading alone.
+#[derive(Debug, Default)]
+struct Plan {
+    /// Folders that belong to no partition that the checkpoint vouches for.
+    remove_folders: Vec<PathBuf>,
+    /// A deletion that was not durable had set them aside.
+    rename: Vec<(PathBuf, PathBuf)>,
+    /// Files of partitions that are kept, which the checkpoint does not name.
+    remove_files: Vec<PathBuf>,
+    /// Files that are longer than what the checkpoint vouches for.
+    cut: Vec<Cut>,
+    /// Read from `.txnindex` files.
+    aborted: BTreeMap<(TopicId, PartitionIndex), Vec<AbortedTransaction>>,
+}
+
+#[derive(Debug)]
+struct Cut {
+    key: (TopicId, PartitionIndex),
+    path: PathBuf,
+    length: u64,
+}
+
+impl Plan {
+    fn choose<D: Disk>(
+        disk: &D,
+        directory: &Path,
+        checkpoint: &Checkpoint,
+        dead: &BTreeSet<TopicId>,
+    ) -> Result<Self, OpenError> {
+        let names: BTreeMap<TopicId, &Topic> = checkpoint.topics.iter().map(|topic| (topic.id, topic)).collect();
+        let mut wanted: BTreeMap<(TopicId, PartitionIndex), &PartitionCheckpoint> = checkpoint
+            .partitions
+            .iter()
+            .filter(|partition| !dead.contains(&partition.topic_id) && !partition.segments.is_empty())
+            .map(|partition| ((partition.topic_id, partition.index), partition))
+            .collect();
+        let mut plan = Self::default();
+        for folder in survey(disk, directory)? {
+            let found = folder.topic_id.and_then(|id| wanted.remove(&(id, folder.index)));
+            match found.and_then(|partition| Some((partition, names.get(&partition.topic_id)?))) {
+                Some((partition, topic)) => {
+                    let path = directory.join(TopicPartition::new(topic.name.clone(), partition.index).to_string());
+                    plan.keep(disk, &folder, partition, &path)?;
+                    if folder.path != path {
+                        plan.rename.push((folder.path, path));
+                    }
+                }
+                None => plan.remove_folders.push(folder.path),
+            }
+        }
+        if let Some((topic_id, index)) = wanted.into_keys().next() {
+            let name = names.get(&topic_id).map_or_else(String::new, |topic| format!("{}-{index}", topic.name));
+            return Err(OpenError::corrupt(
+                &directory.join(name),
+                0,
+                "the partition's folder, or its partition.metadata, is missing",
+            ));
+        }
+        Ok(plan)
+    }
+
+    /// Checks what the checkpoint vouches for, and plans to cut the rest. `path` is the folder's right name.
+    fn keep<D: Disk>(
+        &mut self,
+        disk: &D,
+        folder: &Folder,
+        partition: &PartitionCheckpoint,
+        path: &Path,
+    ) -> Result<(), OpenError> {
+        let key = (partition.topic_id, partition.index);
+        let mut aborted = Vec::new();
+        for segment in &partition.segments {
+            self.check_file(disk, &folder.path, path, key, segment, "log", segment.log_bytes)?;
+            self.check_file(disk, &folder.path, path, key, segment, "txnindex", segment.aborted_bytes)?;
+            read_aborted(disk, &folder.path, segment, &mut aborted)?;
+        }
+        aborted.retain(|entry: &AbortedTransaction| entry.last_offset >= partition.log_start_offset);
+        self.aborted.insert(key, aborted);
+        for name in &folder.names {
+            let Some((base_offset, extension)) = name.to_str().and_then(parse_file_name) else { continue };
+            let is_named = partition.segments.iter().any(|segment| {
+                segment.base_offset == base_offset && (extension != "txnindex" || segment.aborted_bytes > 0)
+            });
+            if !is_named && matches!(extension, "log" | "txnindex") {
+                self.remove_files.push(path.join(name));
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is another thing, and all are needed")]
+    fn check_file<D: Disk>(
+        &mut self,
+        disk: &D,
+        found_in: &Path,
+        folder: &Path,
+        key: (TopicId, PartitionIndex),
+        segment: &SegmentCheckpoint,
+        extension: &str,
+        bytes: u64,
+    ) -> Result<(), OpenError> {
+        if bytes == 0 && extension == "txnindex" {
+            return Ok(());
+        }
+        let path = file_path(found_in, segment.base_offset, extension);
+        let length = match disk.open(&path).and_then(|file| file.length()) {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(OpenError::corrupt(&path, 0, "the file is missing"));
+            }
+            Err(error) => return Err(OpenError::disk("opening", &path, &error)),
+        };
+        if length < bytes {
+            return Err(OpenError::corrupt(
+                &path,
+                length,
+                format!("the file ends here, and the checkpoint vouches for {bytes} bytes"),
+            ));
+        }
+        if length > bytes {
+            self.cut.push(Cut { key, path: file_path(folder, segment.base_offset, extension), length: bytes });
+        }
+        Ok(())
+    }
+
+    fn execute<D: Disk>(&self, disk: &D, directory: &Path) -> Result<(), OpenError> {
+        for path in &self.remove_folders {
+            disk.remove_directory(path).map_err(|error| OpenError::disk("removing", path, &error))?;
+        }
+        for (from, to) in &self.rename {
+            disk.rename(from, to).map_err(|error| OpenError::disk("renaming", from, &error))?;
+        }
+        for path in &self.remove_files {
+            disk.remove_file(path).map_err(|error| OpenError::disk("removing", path, &error))?;
+        }
+        disk.sync_directory(directory).map_err(|error| OpenError::disk("syncing", directory, &error))
+    }
+
+    /// Makes the storage what the checkpoint says, and cuts the files.
+    fn load<D: Disk>(
+        mut self,
+        storage: &mut Storage<D>,
+        checkpoint: Checkpoint,
+        dead: &BTreeSet<TopicId>,
+    ) -> Result<(), OpenError> {
+        storage.catalog.set_next_producer_id(checkpoint.next_producer_id);
+        let mut partitions: BTreeMap<(TopicId, PartitionIndex), PartitionCheckpoint> = checkpoint
+            .partitions
+            .into_iter()
+            .map(|partition| ((partition.topic_id, partition.index), partition))
+            .collect();
+        for topic in checkpoint.topics.into_iter().filter(|topic| !dead.contains(&topic.id)) {
+            for index in 0..topic.partitions {
+                let partition = partitions.remove(&(topic.id, index)).ok_or_else(|| {
+                    let path = storage.config.directory.join(CHECKPOINT_FILE);
+                    OpenError::corrupt(&path, 0, format!("it has no partition {index} of topic {}", topic.name))
+                })?;
+                let aborted = self.aborted.remove(&(topic.id, index)).unwrap_or_default();
+                load_partition(storage, &topic, partition, aborted);
+            }
+            storage.catalog.insert(topic);
+        }
+        let disk = Arc::clone(&storage.shared.disk);
+        for cut in self.cut {
+            let file = disk.open(&cut.path).map_err(|error| OpenError::disk("opening", &cut.path, &error))?;
+            file.set_length(cut.length).map_err(|error| OpenError::disk("cutting", &cut.path, &error))?;
+            if let Some(slot) = storage.slot_by_id(cut.key.0, cut.key.1)
+                && let Some(partition) = storage.partition_mut(slot)
+            {
+                partition.files.note_unsynced(cut.path, file);
+                partition.files.note_folder_unsynced();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn load_partition<D: Disk>(
+    storage: &mut Storage<D>,
+    topic: &Topic,
+    partition: PartitionCheckpoint,
+    aborted: Vec<AbortedTransaction>,
+) {
+    let name = TopicPartition::new(topic.name.clone(), partition.index);
+    let folder = storage.config.directory.join(name.to_string());
+    let settings = Settings::of(topic, storage.config.segment_bytes);
+    let segments = partition
+        .segments
+        .iter()
+        .map(|segment| {
+            let path = file_path(&folder, segment.base_offset, "log");
+            let number = storage.shared.next_segment();
+            SegmentFiles {
+                segment: Arc::new(Segment::new(number, segment.base_offset, path, segment.log_bytes)),
+                aborted_bytes: segment.aborted_bytes,
+            }
+        })
+        .collect();
+    let found = FoundFiles { written_end: partition.end_offset, segments, aborted };
+    let log = Partition::with_files(
+        name,
+        topic.id,
+        folder,
+        settings,
+        &storage.shared,
+        found,
+        partition.producers,
+        partition.log_start_offset,
+    );
+    storage.add_log(log);
+}
+
+/// Layout: at [`AbortedTransaction`].
+fn read_aborted<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    segment: &SegmentCheckpoint,
+    aborted: &mut Vec<AbortedTransaction>,
+) -> Result<(), OpenError> {
+    if segment.aborted_bytes == 0 {
+        return Ok(());
+    }
+    let path = file_path(folder, segment.base_offset, "txnindex");
+    let file = disk.open(&path).map_err(|error| OpenError::disk("opening", &path, &error))?;
+    let mut bytes = vec![0; usize::try_from(segment.aborted_bytes).unwrap_or_default()];
+    let count = file.read_at(&mut bytes, 0).map_err(|error| OpenError::disk("reading", &path, &error))?;
+    if count != bytes.len() {
+        return Err(OpenError::corrupt(&path, count as u64, "the file is shorter than it was"));
+    }
+    parse_aborted(&bytes, aborted)
+        .ok_or_else(|| OpenError::corrupt(&path, 0, "the index of aborted transactions is damaged"))
+}
+
+/// Appends the entries of a `.txnindex` file; `None` if it is not one.
+pub(crate) fn parse_aborted(bytes: &[u8], aborted: &mut Vec<AbortedTransaction>) -> Option<()> {
+    for entry in bytes.chunks(ABORTED_BYTES) {
+        let mut fields = Fields::of(entry);
+        if fields.i16()? != 0 {
+            return None;
+        }
+        let entry = AbortedTransaction {
+            producer_id: ProducerId(fields.i64()?),
+            first_offset: fields.i64()?,
+            last_offset: fields.i64()?,
+            last_stable_offset: fields.i64()?,
+        };
+        if aborted.last().is_some_and(|last| last.last_offset >= entry.last_offset) {
+            return None;
+        }
+        aborted.push(entry);
+    }
+    Some(())
+}
+
+/// Applies one group again, through the same functions that staged it.
+fn replay<D: Disk>(
+    storage: &mut Storage<D>,
+    dead: &BTreeSet<TopicId>,
+    path: &Path,
+    place: Place,
+    payload: Bytes,
+) -> Result<(), OpenError> {
+    for_each_entry(path, place, &payload, |entry, end| {
+        let topic_id = match &entry {
+            Entry::Batch { topic_id, .. }
+            | Entry::TopicDeleted { topic_id }
+            | Entry::PartitionsAdded { topic_id, .. }
+            | Entry::ConfigAltered { topic_id, .. }
+            | Entry::LogStartMoved { topic_id, .. } => Some(*topic_id),
+            Entry::TopicCreated(topic) => Some(topic.id),
+            Entry::ProducerIdsReserved { .. } => None,
+        };
+        if topic_id.is_some_and(|id| dead.contains(&id)) {
+            return Ok(());
+        }
+        match entry {
+            Entry::Batch { topic_id, partition, batch } => {
+                let range = GroupRange { group: 0, start: end - batch.len(), end };
+                replay_batch(storage, topic_id, partition, batch, range)
+                    .map_err(|what| OpenError::corrupt(path, place.offset, what))
+            }
+            Entry::TopicCreated(_)
+            | Entry::TopicDeleted { .. }
+            | Entry::PartitionsAdded { .. }
+            | Entry::ConfigAltered { .. }
+            | Entry::ProducerIdsReserved { .. }
+            | Entry::LogStartMoved { .. } => {
+                storage.apply(entry);
+                Ok(())
+            }
+        }
+    })?;
+    storage.publish(&[payload])?;
+    storage.after_publish()?;
+    Ok(())
+}
+
+fn replay_batch<D: Disk>(
+    storage: &mut Storage<D>,
+    topic_id: TopicId,
+    index: PartitionIndex,
+    batch: &[u8],
+    range: GroupRange,
+) -> Result<(), String> {
+    let header = BatchHeader::parse_whole(batch).map_err(|error| error.to_string())?;
+    let slot = storage
+        .slot_by_id(topic_id, index)
+        .ok_or_else(|| format!("a batch for partition {index} of topic {topic_id}, which does not exist"))?;
+    storage.touch(slot);
+    let Some(partition) = storage.partition_mut(slot) else { return Ok(()) };
+    if header.base_offset != partition.next_offset {
+        return Err(format!(
+            "{}: the journal has offset {} where {} should come",
+            partition.name, header.base_offset, partition.next_offset
+        ));
+    }
+    if header.is_control() {
+        let marker = EndTransactionMarker::parse(batch).map_err(|error| error.to_string())?;
+        partition.stage_marker(&header, marker, range);
+    } else {
+        partition.stage_batch(&header, range);
+    }
+    Ok(())
+}
+
+impl From<crate::partition::FileError> for OpenError {
+    fn from(error: crate::partition::FileError) -> Self {
+        Self::disk(error.operation, &error.path, &error.cause)
+    }
+}
+
+impl From<crate::partition::FileError> for JournalFailed {
+    fn from(error: crate::partition::FileError) -> Self {
+        Self::new(error.operation, &error.path, &error.cause)
+    }
+}

@@ -1,0 +1,270 @@
+//! A segment file, as readers see it: Kafka's batches one after the other, and an index in memory.
+//!
+//! **What it does not know**: what is visible, who writes. It is read up to `written_bytes`, which only the writer raises, after the
+//! bytes are there.
+//!
+//! The index is built while the file is read and never stored: a place every 32 KiB or so, found again by walking over headers.
+
+#![expect(clippy::disallowed_types, reason = "readers on any thread extend the index while they read")]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use atonce_kernel::disk::DiskFile;
+use atonce_kernel::{Offset, Timestamp};
+use bytes::{Bytes, BytesMut};
+
+use crate::batch::{BatchHeader, HEADER_BYTES};
+use crate::error::ReadError;
+use crate::handles::SegmentNumber;
+
+/// Bytes between two entries of the index. Kafka has 4 KiB; a reader that asks for 1 MiB does not mind 32.
+const INDEX_INTERVAL_BYTES: u64 = 32 << 10;
+/// Headers are walked in pieces of this size.
+const WALK_BYTES: usize = 128 << 10;
+
+/// The name that Kafka gives to a segment's files: its first offset in twenty digits.
+pub(crate) fn file_path(folder: &Path, base_offset: Offset, extension: &str) -> PathBuf {
+    folder.join(format!("{base_offset:020}.{extension}"))
+}
+
+/// The base offset in a segment file's name, and the extension.
+pub(crate) fn parse_file_name(name: &str) -> Option<(Offset, &str)> {
+    let (digits, extension) = name.split_once('.')?;
+    if digits.len() == 20 { Some((digits.parse().ok()?, extension)) } else { None }
+}
+
+/// One `.log` file.
+pub(crate) struct Segment {
+    pub(crate) number: SegmentNumber,
+    pub(crate) base_offset: Offset,
+    pub(crate) path: PathBuf,
+    written_bytes: AtomicU64,
+    index: Mutex<Index>,
+}
+
+/// Places in the file, in order. All of `..walked_bytes` is covered.
+#[derive(Default)]
+struct Index {
+    entries: Vec<IndexEntry>,
+    walked_bytes: u64,
+    /// The offset after the last batch walked over; the segment's base offset before the first.
+    next_offset: Option<Offset>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct IndexEntry {
+    base_offset: Offset,
+    position: u64,
+    /// Of the batches from here to the next entry.
+    max_timestamp: Timestamp,
+}
+
+impl Index {
+    fn add(&mut self, position: u64, header: &BatchHeader) {
+        let is_far = self.entries.last().is_none_or(|entry| position >= entry.position + INDEX_INTERVAL_BYTES);
+        if is_far {
+            self.entries.push(IndexEntry {
+                base_offset: header.base_offset,
+                position,
+                max_timestamp: header.max_timestamp,
+            });
+        } else if let Some(entry) = self.entries.last_mut() {
+            entry.max_timestamp = entry.max_timestamp.max(header.max_timestamp);
+        }
+        self.walked_bytes = position + header.size as u64;
+        self.next_offset = Some(header.next_offset());
+    }
+}
+
+impl Segment {
+    pub(crate) fn new(number: SegmentNumber, base_offset: Offset, path: PathBuf, written_bytes: u64) -> Self {
+        Self { number, base_offset, path, written_bytes: AtomicU64::new(written_bytes), index: Mutex::default() }
+    }
+
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Acquire)
+    }
+
+    /// The writer's: bytes up to here are in the file.
+    pub(crate) fn set_written_bytes(&self, bytes: u64) {
+        self.written_bytes.store(bytes, Ordering::Release);
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn corrupt(&self, position: u64, what: impl Into<String>) -> ReadError {
+        ReadError::Corrupt { path: self.path.clone(), position, what: what.into() }
+    }
+
+    /// Walks on from what the index covers until `is_enough`.
+    fn walk<F: DiskFile>(
+        &self,
+        file: &F,
+        index: &mut Index,
+        is_enough: impl Fn(&Index) -> bool,
+    ) -> Result<(), ReadError> {
+        let end = self.written_bytes();
+        while index.walked_bytes < end && !is_enough(index) {
+            let start = index.walked_bytes;
+            let piece = self.read_at(file, start, WALK_BYTES, end)?;
+            for_each_header(&piece, |position, header| {
+                self.check_order(index, position, header)?;
+                index.add(start + position, header);
+                Ok(true)
+            })
+            .map_err(|error| self.walk_error(start, error))?;
+            if index.walked_bytes == start {
+                return Err(self.corrupt(start, "the file ends inside a batch header"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_order(&self, index: &Index, position: u64, header: &BatchHeader) -> Result<(), WalkError> {
+        let expected = index.next_offset.unwrap_or(self.base_offset);
+        // Compaction leaves gaps; going back is damage.
+        if header.base_offset < expected {
+            return Err(WalkError { position, what: format!("offset {} follows {expected}", header.base_offset) });
+        }
+        Ok(())
+    }
+
+    fn walk_error(&self, start: u64, error: WalkError) -> ReadError {
+        self.corrupt(start + error.position, error.what)
+    }
+
+    fn read_at<F: DiskFile>(&self, file: &F, position: u64, bytes: usize, end: u64) -> Result<Bytes, ReadError> {
+        let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
+        let mut buffer = BytesMut::zeroed(bytes.min(left));
+        let count = file.read_at(&mut buffer, position).map_err(|error| ReadError::disk(&self.path, &error))?;
+        if count < buffer.len() {
+            return Err(self.corrupt(position + count as u64, "the file is shorter than what was written to it"));
+        }
+        Ok(buffer.freeze())
+    }
+
+    /// Reads whole batches from the one that contains `offset` on: those below `end_offset`, at most `bytes_max`, one at least.
+    pub(crate) fn read<F: DiskFile>(
+        &self,
+        file: &F,
+        offset: Offset,
+        end_offset: Offset,
+        bytes_max: usize,
+    ) -> Result<Vec<Bytes>, ReadError> {
+        let start = self.position_of(file, offset)?;
+        let end = self.written_bytes();
+        // The place may lie an interval before the batch that is wanted.
+        let wanted = bytes_max.saturating_add(INDEX_INTERVAL_BYTES as usize + HEADER_BYTES);
+        let mut piece = self.read_at(file, start, wanted, end)?;
+        loop {
+            let mut batches = Vec::new();
+            let mut batch_bytes = 0;
+            let mut needed = None;
+            let mut index = self.index();
+            for_each_header(&piece, |position, header| {
+                if start + position == index.walked_bytes {
+                    self.check_order(&index, position, header)?;
+                    index.add(start + position, header);
+                }
+                if header.last_offset() < offset {
+                    return Ok(true);
+                }
+                if header.base_offset >= end_offset || (batch_bytes > 0 && batch_bytes + header.size > bytes_max) {
+                    return Ok(false);
+                }
+                let from = usize::try_from(position).unwrap_or(usize::MAX);
+                if piece.len().saturating_sub(from) < header.size {
+                    needed = batches.is_empty().then_some(from.saturating_add(header.size));
+                    return Ok(false);
+                }
+                batches.push(piece.slice(from..from + header.size));
+                batch_bytes += header.size;
+                Ok(true)
+            })
+            .map_err(|error| self.walk_error(start, error))?;
+            drop(index);
+            match needed {
+                None => return Ok(batches),
+                // The first batch alone is larger than what was asked for.
+                Some(needed) if piece.len() < needed => {
+                    let larger = self.read_at(file, start, needed, end)?;
+                    if larger.len() < needed {
+                        return Err(self.corrupt(start, "the file ends inside a batch"));
+                    }
+                    piece = larger;
+                }
+                Some(_) => return Ok(batches),
+            }
+        }
+    }
+
+    /// A place at or before the batch that contains `offset`.
+    fn position_of<F: DiskFile>(&self, file: &F, offset: Offset) -> Result<u64, ReadError> {
+        let mut index = self.index();
+        self.walk(file, &mut index, |index| index.next_offset.is_some_and(|next| next > offset))?;
+        let after = index.entries.partition_point(|entry| entry.base_offset <= offset);
+        Ok(after.checked_sub(1).and_then(|at| index.entries.get(at)).map_or(0, |entry| entry.position))
+    }
+
+    /// A place from which on the first record at or after `timestamp` stands, if there is one.
+    pub(crate) fn position_at_timestamp<F: DiskFile>(
+        &self,
+        file: &F,
+        timestamp: Timestamp,
+    ) -> Result<Option<u64>, ReadError> {
+        let mut index = self.index();
+        self.walk(file, &mut index, |_| false)?;
+        Ok(index.entries.iter().find(|entry| entry.max_timestamp >= timestamp).map(|entry| entry.position))
+    }
+
+    /// The largest timestamp of any batch.
+    pub(crate) fn max_timestamp<F: DiskFile>(&self, file: &F) -> Result<Option<Timestamp>, ReadError> {
+        let mut index = self.index();
+        self.walk(file, &mut index, |_| false)?;
+        Ok(index.entries.iter().map(|entry| entry.max_timestamp).max())
+    }
+
+    /// The batch at a place; `None` at the end.
+    pub(crate) fn batch_at<F: DiskFile>(&self, file: &F, position: u64) -> Result<Option<Bytes>, ReadError> {
+        let end = self.written_bytes();
+        if position >= end {
+            return Ok(None);
+        }
+        let piece = self.read_at(file, position, HEADER_BYTES, end)?;
+        let header = BatchHeader::parse(&piece).map_err(|error| self.corrupt(position, error.to_string()))?;
+        let batch = self.read_at(file, position, header.size, end)?;
+        if batch.len() < header.size {
+            return Err(self.corrupt(position, "the file ends inside a batch"));
+        }
+        Ok(Some(batch))
+    }
+}
+
+/// Damage, `position` bytes into the piece that was walked.
+struct WalkError {
+    position: u64,
+    what: String,
+}
+
+/// Calls `visit` with every whole header in `piece`, which begins with one, and its place, until it says `false`.
+fn for_each_header(
+    piece: &[u8],
+    mut visit: impl FnMut(u64, &BatchHeader) -> Result<bool, WalkError>,
+) -> Result<(), WalkError> {
+    let mut position = 0;
+    while let Some(rest) = piece.get(position..)
+        && rest.len() >= HEADER_BYTES
+    {
+        let header = BatchHeader::parse(rest)
+            .map_err(|error| WalkError { position: position as u64, what: error.to_string() })?;
+        if !visit(position as u64, &header)? {
+            break;
+        }
+        position = position.saturating_add(header.size);
+    }
+    Ok(())
+}
