@@ -71,10 +71,7 @@ async fn a_committed_transaction_is_whole_after_a_crash_and_an_open_one_goes_on_
     let response = client.call(12, &request).await;
     assert!(!response.responses[0].partitions[0].records.clone().unwrap_or_default().is_empty());
     assert_eq!(client.read("t", 1, true).await, ["c", "behind"]);
-    assert_eq!(
-        client.append(Some("dying"), dying, 1, "t", 1, &["late"]).await,
-        Err(ErrorCode::InvalidProducerEpoch)
-    );
+    assert_eq!(client.append(Some("dying"), dying, 1, "t", 1, &["late"]).await, Err(ErrorCode::InvalidProducerEpoch));
 }
 
 #[tokio::test]
@@ -139,14 +136,12 @@ async fn a_waiting_fetch_is_woken_by_the_commit_and_not_by_the_data() {
     let producer = writer.init(Some("id")).await;
     let mut reader = RawClient::of(&broker);
     reader.send(12, &fetch_request("t", 0, 0, true, 30_000)).await;
-    let mut waiting = tokio::spawn(async move {
-        reader.receive::<atonce_protocol::messages::fetch_request::FetchRequest>(12).await.1
-    });
+    let mut waiting =
+        tokio::spawn(
+            async move { reader.receive::<atonce_protocol::messages::fetch_request::FetchRequest>(12).await.1 },
+        );
     writer.append(Some("id"), producer, 0, "t", 0, &["v"]).await.expect("appended");
-    assert!(
-        tokio::time::timeout(Duration::from_millis(100), &mut waiting).await.is_err(),
-        "nothing is committed yet"
-    );
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut waiting).await.is_err(), "nothing is committed yet");
     writer.end(5, "id", producer, true).await.expect("committed");
     let response = tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("woken").expect("answered");
     let data = &response.responses[0].partitions[0];

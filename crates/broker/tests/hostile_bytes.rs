@@ -164,8 +164,7 @@ async fn answers_come_in_the_order_of_requests_however_they_are_sent() {
         sent.push(client.send(9, &MetadataRequest { topics: Some(Vec::new()), ..Default::default() }).await);
     }
     for pair in sent.chunks(2) {
-        let (id, response) =
-            client.receive::<atonce_protocol::messages::produce_request::ProduceRequest>(9).await;
+        let (id, response) = client.receive::<atonce_protocol::messages::produce_request::ProduceRequest>(9).await;
         assert_eq!((id, response.responses[0].partition_responses[0].error_code), (pair[0], 0));
         assert_eq!(client.receive::<MetadataRequest>(9).await.0, pair[1]);
     }

@@ -20,15 +20,24 @@ use crate::connection::PendingAnswer;
 pub(super) const API: Api =
     Api { key: ApiKey::ApiVersions, versions: 0..=5, run: |incoming| incoming.in_place(handle) };
 
-/// A version from the future.
-pub(super) fn of_a_version_to_come(call: &Call) -> PendingAnswer {
-    let call = Call { version: 0, ..call.clone() };
+/// The correlation id of a frame that asks for API versions in a version that is not known here.
+///
+/// Layout: `api_key i16 | api_version i16 | correlation_id i32`, the same in all versions.
+pub(super) fn asks_in_a_version_to_come(frame: &[u8]) -> Option<i32> {
+    let [key_high, key_low, version_high, version_low, correlation_id @ ..] = *frame.first_chunk::<8>()?;
+    let is_meant = i16::from_be_bytes([key_high, key_low]) == ApiKey::ApiVersions.to_i16();
+    let version = i16::from_be_bytes([version_high, version_low]);
+    (is_meant && !API.versions.contains(&version)).then(|| i32::from_be_bytes(correlation_id))
+}
+
+/// The answer to it.
+pub(super) fn of_a_version_to_come(correlation_id: i32) -> PendingAnswer {
     let response = ApiVersionsResponse {
         error_code: ErrorCode::UnsupportedVersion.to_i16(),
         api_keys: served(),
         ..Default::default()
     };
-    Box::pin(async move { super::answer(&call, &response) })
+    Box::pin(async move { super::encode(ApiKey::ApiVersions, 0, correlation_id, &response) })
 }
 
 async fn handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse {

@@ -138,6 +138,10 @@ impl<R> Reply<R> {
 /// Takes in one frame. Never fails: what makes no sense becomes an answer that closes the connection.
 pub(crate) fn dispatch(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes, permit: RequestPermit) -> PendingAnswer {
     let mut body = Reader::new(frame);
+    // What follows these eight bytes depends on the version; a version from the future may have moved it.
+    if let Some(correlation_id) = api_versions::asks_in_a_version_to_come(&body.rest()) {
+        return api_versions::of_a_version_to_come(correlation_id);
+    }
     let header = match frame::decode_request_header(&mut body) {
         Ok(header) => header,
         Err(error) => return close(format!("a request header that cannot be read: {error}")),
@@ -156,7 +160,6 @@ pub(crate) fn dispatch(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes, per
     };
     if !api.versions.contains(&api_version) {
         return match api.key {
-            ApiKey::ApiVersions => api_versions::of_a_version_to_come(&call),
             ApiKey::Produce if (0..3).contains(&api_version) => produce::of_a_version_gone(&call, body),
             key => close(format!("version {api_version} of {key:?} is not served")),
         };
@@ -248,11 +251,15 @@ impl Call {
 
 /// An answer, encoded.
 pub(crate) fn answer<M: Message>(call: &Call, response: &M) -> Answer {
-    match frame::encode_response(call.key, call.version, call.correlation_id, response) {
+    encode(call.key, call.version, call.correlation_id, response)
+}
+
+fn encode<M: Message>(key: ApiKey, version: i16, correlation_id: i32, response: &M) -> Answer {
+    match frame::encode_response(key, version, correlation_id, response) {
         Ok(bytes) => Answer::Frame(bytes),
         // Ours to mend: a field was set that this version does not carry.
         Err(error) => {
-            tracing::error!(key = ?call.key, version = call.version, %error, "an answer could not be encoded");
+            tracing::error!(?key, version, %error, "an answer could not be encoded");
             Answer::Close(format!("an answer could not be encoded: {error}"))
         }
     }

@@ -4,6 +4,7 @@
 
 use atonce_broker::Broker;
 use atonce_kernel::{ProducerIdentity, Sequence};
+use atonce_protocol::ErrorCode;
 use atonce_protocol::frame::{self, RequestHeader};
 use atonce_protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use atonce_protocol::messages::end_txn_request::EndTxnRequest;
@@ -15,20 +16,19 @@ use atonce_protocol::messages::produce_request::{PartitionProduceData, ProduceRe
 use atonce_protocol::messages::produce_response::PartitionProduceResponse;
 use atonce_protocol::records::{BatchBuilder, BatchOptions, batches};
 use atonce_protocol::wire::{Message, Reader, Request};
-use atonce_protocol::ErrorCode;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-pub struct RawClient {
+pub(crate) struct RawClient {
     stream: Box<dyn Stream>,
     next_correlation_id: i32,
 }
 
 /// A broker for a test: small internal topics, groups that do not wait.
-pub async fn broker() -> Broker {
+pub(crate) async fn broker() -> Broker {
     Broker::builder()
         .temporary()
         .property("group.initial.rebalance.delay.ms", "0")
@@ -40,15 +40,15 @@ pub async fn broker() -> Broker {
 }
 
 impl RawClient {
-    pub fn of(broker: &Broker) -> Self {
+    pub(crate) fn of(broker: &Broker) -> Self {
         Self::over(broker.connect_in_process().expect("the broker runs"))
     }
 
-    pub fn over(stream: impl Stream + 'static) -> Self {
+    pub(crate) fn over(stream: impl Stream + 'static) -> Self {
         Self { stream: Box::new(stream), next_correlation_id: 1 }
     }
 
-    pub async fn send<R: Request>(&mut self, version: i16, request: &R) -> i32 {
+    pub(crate) async fn send<R: Request>(&mut self, version: i16, request: &R) -> i32 {
         let correlation_id = self.next_correlation_id;
         self.next_correlation_id += 1;
         let header = RequestHeader::new(R::KEY, version, correlation_id, Some("raw"));
@@ -57,7 +57,7 @@ impl RawClient {
         correlation_id
     }
 
-    pub async fn receive<R: Request>(&mut self, version: i16) -> (i32, R::Response) {
+    pub(crate) async fn receive<R: Request>(&mut self, version: i16) -> (i32, R::Response) {
         let frame = self.receive_frame().await.expect("an answer, not a closed connection");
         let mut reader = Reader::new(frame);
         let header = frame::decode_response_header(&mut reader, R::KEY, version).expect("a response header");
@@ -66,20 +66,20 @@ impl RawClient {
         (header.correlation_id, response)
     }
 
-    pub async fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
+    pub(crate) async fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
         let sent = self.send(version, request).await;
         let (answered, response) = self.receive::<R>(version).await;
         assert_eq!(sent, answered, "answers come in order");
         response
     }
 
-    pub async fn send_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
         // The broker may have closed the connection already: the answer, or its absence, tells.
         let _ = self.stream.write_all(bytes).await;
     }
 
     /// The next frame without its length; nothing if the connection was closed.
-    pub async fn receive_frame(&mut self) -> Option<Bytes> {
+    pub(crate) async fn receive_frame(&mut self) -> Option<Bytes> {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).await.ok()?;
         let mut frame = BytesMut::zeroed(usize::try_from(i32::from_be_bytes(length)).expect("a length"));
@@ -87,7 +87,7 @@ impl RawClient {
         Some(frame.freeze())
     }
 
-    pub async fn create_topic(&mut self, name: &str, partitions: i32) {
+    pub(crate) async fn create_topic(&mut self, name: &str, partitions: i32) {
         let topic = CreatableTopic {
             name: name.to_owned(),
             num_partitions: partitions,
@@ -98,11 +98,15 @@ impl RawClient {
         assert_eq!(response.topics[0].error_code, 0, "{:?}", response.topics[0].error_message);
     }
 
-    pub async fn init(&mut self, transactional_id: Option<&str>) -> ProducerIdentity {
+    pub(crate) async fn init(&mut self, transactional_id: Option<&str>) -> ProducerIdentity {
         self.init_for(transactional_id, 60_000).await
     }
 
-    pub async fn init_for(&mut self, transactional_id: Option<&str>, transaction_timeout_ms: i32) -> ProducerIdentity {
+    pub(crate) async fn init_for(
+        &mut self,
+        transactional_id: Option<&str>,
+        transaction_timeout_ms: i32,
+    ) -> ProducerIdentity {
         let request = InitProducerIdRequest {
             transactional_id: transactional_id.map(str::to_owned),
             transaction_timeout_ms,
@@ -114,7 +118,7 @@ impl RawClient {
     }
 
     /// Version 12 adds the partition to the transaction, version 11 wants it added.
-    pub async fn produce(
+    pub(crate) async fn produce(
         &mut self,
         version: i16,
         transactional_id: Option<&str>,
@@ -128,7 +132,7 @@ impl RawClient {
     }
 
     /// Appends `values` in one batch, and says where they begin, or why not.
-    pub async fn append(
+    pub(crate) async fn append(
         &mut self,
         transactional_id: Option<&str>,
         producer: ProducerIdentity,
@@ -142,7 +146,7 @@ impl RawClient {
         ErrorCode::from_wire(response.error_code).into_result().map(|()| response.base_offset)
     }
 
-    pub async fn end(
+    pub(crate) async fn end(
         &mut self,
         version: i16,
         transactional_id: &str,
@@ -161,12 +165,18 @@ impl RawClient {
         ErrorCode::from_wire(response.error_code).into_result().map(|()| next)
     }
 
-    pub async fn fetch(&mut self, topic: &str, partition: i32, offset: i64, is_committed: bool) -> FetchResponse {
+    pub(crate) async fn fetch(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        is_committed: bool,
+    ) -> FetchResponse {
         self.call(12, &fetch_request(topic, partition, offset, is_committed, 0)).await
     }
 
     /// All values below the end for that isolation, as a client sees them: without what was aborted.
-    pub async fn read(&mut self, topic: &str, partition: i32, is_committed: bool) -> Vec<String> {
+    pub(crate) async fn read(&mut self, topic: &str, partition: i32, is_committed: bool) -> Vec<String> {
         let mut values = Vec::new();
         let mut offset = 0;
         loop {
@@ -206,7 +216,7 @@ impl RawClient {
     }
 
     /// The end of a partition: the last stable offset, or the high watermark.
-    pub async fn end_offset(&mut self, topic: &str, partition: i32, is_committed: bool) -> i64 {
+    pub(crate) async fn end_offset(&mut self, topic: &str, partition: i32, is_committed: bool) -> i64 {
         let request = ListOffsetsRequest {
             replica_id: -1,
             isolation_level: i8::from(is_committed),
@@ -228,25 +238,32 @@ impl RawClient {
     }
 }
 
-pub fn produce_request(transactional_id: Option<&str>, topic: &str, partition: i32, batch: Bytes) -> ProduceRequest {
+pub(crate) fn produce_request(
+    transactional_id: Option<&str>,
+    topic: &str,
+    partition: i32,
+    batch: Bytes,
+) -> ProduceRequest {
     ProduceRequest {
         transactional_id: transactional_id.map(str::to_owned),
         acks: -1,
         timeout_ms: 10_000,
         topic_data: vec![TopicProduceData {
             name: topic.to_owned(),
-            partition_data: vec![PartitionProduceData {
-                index: partition,
-                records: Some(batch),
-                ..Default::default()
-            }],
+            partition_data: vec![PartitionProduceData { index: partition, records: Some(batch), ..Default::default() }],
             ..Default::default()
         }],
         ..Default::default()
     }
 }
 
-pub fn fetch_request(topic: &str, partition: i32, offset: i64, is_committed: bool, max_wait_ms: i32) -> FetchRequest {
+pub(crate) fn fetch_request(
+    topic: &str,
+    partition: i32,
+    offset: i64,
+    is_committed: bool,
+    max_wait_ms: i32,
+) -> FetchRequest {
     FetchRequest {
         max_wait_ms,
         min_bytes: 1,
@@ -266,7 +283,7 @@ pub fn fetch_request(topic: &str, partition: i32, offset: i64, is_committed: boo
     }
 }
 
-pub fn batch(producer: ProducerIdentity, sequence: i32, is_transactional: bool, values: &[&str]) -> Bytes {
+pub(crate) fn batch(producer: ProducerIdentity, sequence: i32, is_transactional: bool, values: &[&str]) -> Bytes {
     let mut builder = BatchBuilder::default();
     for value in values {
         builder.append(1_700_000_000_000, None, Some(value.as_bytes()), []).expect("it fits");
@@ -277,6 +294,6 @@ pub fn batch(producer: ProducerIdentity, sequence: i32, is_transactional: bool, 
 }
 
 /// A batch of a producer that is not idempotent.
-pub fn plain_batch(values: &[&str]) -> Bytes {
+pub(crate) fn plain_batch(values: &[&str]) -> Bytes {
     batch(ProducerIdentity::NONE, -1, false, values)
 }
