@@ -535,7 +535,39 @@ pub fn set_log_append_time(batch: &mut [u8], timestamp: i64) {
     put(batch, CRC_END - 4, crc.to_be_bytes());
 }
 
+/// Writes another producer and sequence into `batch`, which is exactly one, and renews the checksum: for a batch
+/// that was refused under the identity it was built for.
+///
+/// Panics: if there is no whole head, a mistake of the caller.
+pub fn set_producer(batch: &mut [u8], producer: ProducerIdentity, base_sequence: Sequence) {
+    put(batch, 43, producer.id.0.to_be_bytes());
+    put(batch, 51, producer.epoch.0.to_be_bytes());
+    put(batch, 53, base_sequence.0.to_be_bytes());
+    let crc = crc32c::crc32c(batch.get(CRC_END..).expect("a batch has a head"));
+    put(batch, CRC_END - 4, crc.to_be_bytes());
+}
+
 fn put<const N: usize>(batch: &mut [u8], at: usize, bytes: [u8; N]) {
     let place = batch.get_mut(at..).and_then(|it| it.first_chunk_mut::<N>());
     *place.expect("a batch has a head") = bytes;
+}
+
+#[cfg(test)]
+mod producer_tests {
+    use super::*;
+    use crate::records::{BatchBuilder, BatchOptions};
+
+    #[test]
+    fn a_batch_gets_another_producer_and_stays_sound() {
+        let build = |options: &BatchOptions| {
+            let mut builder = BatchBuilder::default();
+            builder.append(1, Some(b"key"), Some(b"value"), []).expect("appends");
+            builder.finish(options).expect("finishes")
+        };
+        let producer = ProducerIdentity::new(7, 3);
+        let base_sequence = Sequence(9);
+        let mut batch = build(&BatchOptions::default()).to_vec();
+        set_producer(&mut batch, producer, base_sequence);
+        assert_eq!(batch, build(&BatchOptions { producer, base_sequence, ..BatchOptions::default() }));
+    }
 }

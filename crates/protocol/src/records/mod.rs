@@ -20,7 +20,7 @@ mod varint;
 
 pub use batch::{
     BatchHeader, BatchView, Batches, HeaderView, Headers, RecordView, Records, TimestampType, batches, set_base_offset,
-    set_log_append_time, set_partition_leader_epoch,
+    set_log_append_time, set_partition_leader_epoch, set_producer,
 };
 pub use build::{BatchBuilder, BatchOptions, record_bytes_max};
 pub use compress::Compression;
