@@ -1,8 +1,18 @@
 //! The pure machines of the client: what to send next, and what an answer means.
 //!
 //! **What it does not know**: sockets, the runtime, the clock, entropy. Time comes in with each call, answers come in as
-//! messages, and requests go out as values for `atonce-client` to send.
+//! values, and requests go out as values for `atonce-client` to send.
+//!
+//! Read in this order: [`classify`] (the one table of error classes), [`error`], [`connection`], [`metadata`],
+//! [`partitioner`], [`transaction`], [`producer`].
 
-pub mod error_class;
+#![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
-pub use error_class::ErrorClass;
+pub mod classify;
+pub mod connection;
+pub mod error;
+pub mod metadata;
+pub mod partitioner;
+pub mod producer;
+pub mod transaction;

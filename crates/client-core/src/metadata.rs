@@ -1,0 +1,261 @@
+//! What the client knows of the cluster: brokers, topics, leaders.
+//!
+//! **What it does not know**: when to ask (whoever meets a refusal asks), connections.
+//!
+//! Invariants: a topic's id and its partitions come from one answer; a leader of an older epoch does not replace one of a
+//! newer epoch of the same topic id.
+
+use std::collections::BTreeMap;
+
+use atonce_kernel::{TopicId, TopicName, TopicPartition};
+use atonce_protocol::ErrorCode;
+use atonce_protocol::messages::metadata_response::MetadataResponse;
+
+/// A broker, and where it listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    /// A host name or an IP address.
+    pub host: String,
+    /// The port.
+    pub port: i32,
+    /// Its rack, if it has one.
+    pub rack: Option<String>,
+}
+
+/// A partition's leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// Its node; -1 if there is none now.
+    pub node: i32,
+    /// Its epoch; -1 if not known.
+    pub epoch: i32,
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Its id; zero if the broker is too old to say.
+    pub id: TopicId,
+    /// Leaders, by partition.
+    pub leaders: Vec<Leader>,
+    /// Whether it belongs to the cluster itself.
+    pub is_internal: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Metadata {
+    cluster_id: Option<String>,
+    controller: Option<i32>,
+    brokers: BTreeMap<i32, Broker>,
+    topics: BTreeMap<TopicName, Topic>,
+    names: BTreeMap<TopicId, TopicName>,
+    refusals: BTreeMap<TopicName, ErrorCode>,
+}
+
+impl Metadata {
+    /// The cluster's id.
+    #[must_use]
+    pub fn cluster_id(&self) -> Option<&str> {
+        self.cluster_id.as_deref()
+    }
+
+    /// The broker that changes topics, or passes the wish on.
+    #[must_use]
+    pub fn controller(&self) -> Option<i32> {
+        self.controller
+    }
+
+    /// The brokers by node.
+    #[must_use]
+    pub fn brokers(&self) -> &BTreeMap<i32, Broker> {
+        &self.brokers
+    }
+
+    /// A topic, if it is known.
+    #[must_use]
+    pub fn topic(&self, name: &TopicName) -> Option<&Topic> {
+        self.topics.get(name)
+    }
+
+    /// Why a topic that was asked for is not known.
+    #[must_use]
+    pub fn refusal(&self, name: &TopicName) -> Option<ErrorCode> {
+        self.refusals.get(name).copied()
+    }
+
+    /// All topics.
+    #[must_use]
+    pub fn topics(&self) -> &BTreeMap<TopicName, Topic> {
+        &self.topics
+    }
+
+    /// The name of a topic id.
+    #[must_use]
+    pub fn name_of(&self, id: TopicId) -> Option<&TopicName> {
+        self.names.get(&id)
+    }
+
+    /// A partition's leader, if it has one.
+    #[must_use]
+    pub fn leader(&self, topic_partition: &TopicPartition) -> Option<Leader> {
+        let leaders = &self.topics.get(&topic_partition.topic)?.leaders;
+        let leader = *leaders.get(usize::try_from(topic_partition.partition).ok()?)?;
+        (leader.node >= 0).then_some(leader)
+    }
+
+    /// How many partitions a topic has.
+    #[must_use]
+    pub fn partition_count(&self, topic: &TopicName) -> Option<i32> {
+        self.topics.get(topic).and_then(|topic| i32::try_from(topic.leaders.len()).ok())
+    }
+
+    /// An answer came. Topics that it does not speak of stay as they are.
+    pub fn handle_response(&mut self, response: &MetadataResponse) {
+        if response.cluster_id.is_some() {
+            self.cluster_id.clone_from(&response.cluster_id);
+        }
+        self.controller = (response.controller_id >= 0).then_some(response.controller_id);
+        self.brokers = response
+            .brokers
+            .iter()
+            .map(|it| (it.node_id, Broker { host: it.host.clone(), port: it.port, rack: it.rack.clone() }))
+            .collect();
+        for answered in &response.topics {
+            let Some(name) = answered.name.as_deref().map(TopicName::from) else { continue };
+            let code = ErrorCode::from_wire(answered.error_code);
+            if code != ErrorCode::None {
+                // A topic whose leaders are being chosen is still there.
+                if code != ErrorCode::LeaderNotAvailable {
+                    self.forget(&name);
+                }
+                self.refusals.insert(name, code);
+                continue;
+            }
+            self.refusals.remove(&name);
+            let mut leaders = Vec::new();
+            let mut partitions: Vec<_> = answered.partitions.iter().collect();
+            partitions.sort_by_key(|partition| partition.partition_index);
+            for partition in partitions {
+                let found = Leader { node: partition.leader_id, epoch: partition.leader_epoch };
+                leaders.push(self.newer(&name, answered.topic_id, partition.partition_index, found));
+            }
+            self.forget(&name);
+            if !answered.topic_id.is_zero() {
+                self.names.insert(answered.topic_id, name.clone());
+            }
+            self.topics.insert(name, Topic { id: answered.topic_id, leaders, is_internal: answered.is_internal });
+        }
+    }
+
+    /// A broker was named in passing, as a coordinator or a leader.
+    pub fn handle_broker(&mut self, node: i32, broker: Broker) {
+        self.brokers.entry(node).or_insert(broker);
+    }
+
+    /// A broker said in passing who leads a partition now (KIP-951).
+    pub fn handle_leader(&mut self, topic_partition: &TopicPartition, leader: Leader) {
+        if leader.node < 0 || !self.brokers.contains_key(&leader.node) {
+            return;
+        }
+        if let Some(topic) = self.topics.get_mut(&topic_partition.topic)
+            && let Ok(place) = usize::try_from(topic_partition.partition)
+            && let Some(known) = topic.leaders.get_mut(place)
+            && known.epoch < leader.epoch
+        {
+            *known = leader;
+        }
+    }
+
+    fn newer(&self, name: &TopicName, id: TopicId, partition: i32, found: Leader) -> Leader {
+        let known = self
+            .topics
+            .get(name)
+            .filter(|topic| topic.id == id)
+            .and_then(|topic| topic.leaders.get(usize::try_from(partition).ok()?).copied());
+        match known {
+            Some(known) if known.epoch > found.epoch && found.epoch >= 0 => known,
+            Some(_) | None => found,
+        }
+    }
+
+    fn forget(&mut self, name: &TopicName) {
+        if let Some(topic) = self.topics.remove(name) {
+            self.names.remove(&topic.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atonce_kernel::Uuid;
+    use atonce_protocol::messages::metadata_response::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+
+    use super::*;
+
+    fn answer(id: u8, leaders: &[(i32, i32)]) -> MetadataResponse {
+        let partition = |(index, (leader_id, leader_epoch)): (usize, &(i32, i32))| MetadataResponsePartition {
+            partition_index: i32::try_from(index).unwrap(),
+            leader_id: *leader_id,
+            leader_epoch: *leader_epoch,
+            ..MetadataResponsePartition::default()
+        };
+        MetadataResponse {
+            brokers: vec![MetadataResponseBroker { node_id: 1, ..MetadataResponseBroker::default() }],
+            topics: vec![MetadataResponseTopic {
+                name: Some("t".to_owned()),
+                topic_id: Uuid([id; 16]),
+                partitions: leaders.iter().enumerate().map(partition).collect(),
+                ..MetadataResponseTopic::default()
+            }],
+            ..MetadataResponse::default()
+        }
+    }
+
+    fn leader(metadata: &Metadata) -> Option<(i32, i32)> {
+        metadata.leader(&TopicPartition::new("t", 0)).map(|leader| (leader.node, leader.epoch))
+    }
+
+    #[test]
+    fn an_answer_from_a_broker_that_lags_behind_does_not_bring_an_old_leader_back() {
+        let mut metadata = Metadata::default();
+        metadata.handle_response(&answer(7, &[(2, 5)]));
+        metadata.handle_response(&answer(7, &[(1, 4)]));
+        assert_eq!(leader(&metadata), Some((2, 5)));
+        metadata.handle_response(&answer(7, &[(1, 6)]));
+        assert_eq!(leader(&metadata), Some((1, 6)));
+    }
+
+    #[test]
+    fn a_topic_made_again_begins_its_epochs_anew() {
+        let mut metadata = Metadata::default();
+        metadata.handle_response(&answer(7, &[(2, 5)]));
+        metadata.handle_response(&answer(8, &[(1, 0)]));
+        assert_eq!(leader(&metadata), Some((1, 0)));
+        assert_eq!(metadata.name_of(Uuid([7; 16])), None);
+        assert_eq!(metadata.name_of(Uuid([8; 16])).map(TopicName::as_str), Some("t"));
+    }
+
+    #[test]
+    fn a_topic_that_is_gone_is_forgotten_with_the_reason() {
+        let mut metadata = Metadata::default();
+        metadata.handle_response(&answer(7, &[(2, 5)]));
+        let mut gone = answer(0, &[]);
+        gone.topics[0].error_code = ErrorCode::UnknownTopicOrPartition.to_i16();
+        metadata.handle_response(&gone);
+        assert_eq!(leader(&metadata), None);
+        assert_eq!(metadata.refusal(&"t".into()), Some(ErrorCode::UnknownTopicOrPartition));
+    }
+
+    #[test]
+    fn a_hint_is_taken_only_if_it_is_newer() {
+        let mut metadata = Metadata::default();
+        metadata.handle_response(&answer(7, &[(2, 5)]));
+        metadata.handle_leader(&TopicPartition::new("t", 0), Leader { node: 1, epoch: 5 });
+        assert_eq!(leader(&metadata), Some((2, 5)));
+        metadata.handle_leader(&TopicPartition::new("t", 0), Leader { node: 1, epoch: 6 });
+        assert_eq!(leader(&metadata), Some((1, 6)));
+    }
+}
