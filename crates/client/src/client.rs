@@ -7,6 +7,7 @@ use std::time::Duration;
 use atonce_kernel::TransactionalId;
 
 use crate::admin::Admin;
+use crate::cluster::{Cluster, Settings, addresses};
 use crate::connector::{Connector, TcpConnector};
 use crate::consumer::ConsumerBuilder;
 use crate::error::ConnectError;
@@ -63,15 +64,27 @@ impl ClientBuilder {
 
     /// Reaches the cluster: asks the bootstrap servers, in turn, for its brokers.
     pub async fn connect(self) -> Result<Client, ConnectError> {
-        let _ = (self.connector, self.request_timeout, self.connect_timeout);
-        Err(ConnectError::Unreachable { addresses: self.bootstrap_servers, cause: "not reached".to_owned() })
+        let Some(bootstrap) = addresses(&self.bootstrap_servers) else {
+            return Err(ConnectError::NotAnAddress { text: self.bootstrap_servers });
+        };
+        let cluster = Cluster::new(Settings {
+            bootstrap,
+            client_id: self.client_id,
+            connector: self.connector,
+            request_timeout: self.request_timeout,
+            connect_timeout: self.connect_timeout,
+        });
+        match cluster.refresh(Some(&[])).await {
+            Ok(()) => Ok(Client { cluster: Arc::new(cluster) }),
+            Err(lost) => Err(ConnectError::Unreachable { addresses: self.bootstrap_servers, cause: lost.cause }),
+        }
     }
 }
 
 /// A cluster, reached. Clones are the same client.
 #[derive(Clone)]
 pub struct Client {
-    _private: (),
+    cluster: Arc<Cluster>,
 }
 
 impl fmt::Debug for Client {
@@ -91,6 +104,10 @@ impl Client {
             request_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
         }
+    }
+
+    pub(crate) fn cluster(&self) -> Arc<Cluster> {
+        Arc::clone(&self.cluster)
     }
 
     /// The administrator's calls.

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use atonce_kernel::{GroupId, GroupInstanceId, MemberId, Offset, Timestamp, TopicName, TopicPartition};
+use atonce_kernel::{GroupId, GroupInstanceId, Offset, Timestamp, TopicName, TopicPartition};
 use bytes::Bytes;
 
 use crate::assignor::{Assignor, RangeAssignor};
 use crate::client::Client;
 use crate::error::ConsumerError;
 use crate::record::ConsumerRecord;
+
+pub use atonce_client_core::transaction::{CommitPosition, GroupMetadata};
 
 /// Which records of transactions are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +22,16 @@ pub enum Isolation {
     /// All.
     #[default]
     ReadUncommitted,
+}
+
+impl Isolation {
+    /// The number on the wire.
+    pub(crate) fn level(self) -> i8 {
+        match self {
+            Self::ReadUncommitted => 0,
+            Self::ReadCommitted => 1,
+        }
+    }
 }
 
 /// Where to begin in a partition for which the group has no offset, or whose offset is gone.
@@ -49,37 +61,6 @@ pub enum Position {
     Timestamp(Timestamp),
 }
 
-/// Who in a group speaks: fences offsets that a former member sends (KIP-447).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupMetadata {
-    /// The group.
-    pub group_id: GroupId,
-    /// Its generation when this was taken; -1 for a consumer by assignment.
-    pub generation_id: i32,
-    /// The member; empty for a consumer by assignment.
-    pub member_id: MemberId,
-    /// The member's own name, if it is static.
-    pub instance_id: Option<GroupInstanceId>,
-}
-
-impl GroupMetadata {
-    /// A group without members that speak: offsets are taken without a check of generation.
-    pub fn without_member(group_id: impl Into<GroupId>) -> Self {
-        Self { group_id: group_id.into(), generation_id: -1, member_id: MemberId::from(""), instance_id: None }
-    }
-}
-
-/// A position to commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitPosition {
-    /// The next offset to read. Not "last record + 1": control records take offsets too.
-    pub offset: Offset,
-    /// The leader's epoch of the record before it; -1 if not known.
-    pub leader_epoch: i32,
-    /// A text kept beside it.
-    pub metadata: String,
-}
-
 /// Positions, with who says so: what `send_offsets` and `commit` take.
 ///
 /// ```
@@ -104,6 +85,10 @@ impl Positions {
 
     pub(crate) fn of(group: Option<GroupMetadata>, offsets: BTreeMap<TopicPartition, CommitPosition>) -> Self {
         Self { group, offsets }
+    }
+
+    pub(crate) fn into_parts(self) -> (Option<GroupMetadata>, BTreeMap<TopicPartition, CommitPosition>) {
+        (self.group, self.offsets)
     }
 
     /// Sets a position: the next offset to read.

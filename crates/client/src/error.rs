@@ -3,34 +3,13 @@
 
 use std::time::Duration;
 
-use atonce_kernel::{Offset, TopicPartition, TransactionalId};
+use atonce_kernel::{Offset, TopicPartition};
+use atonce_protocol::ErrorCode;
+use atonce_protocol::records::Compression;
 use thiserror::Error as ThisError;
 
-pub use atonce_client_core::ErrorClass;
-
-/// A broker's "no", as it came.
-#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
-#[error("{operation}: {code_name}{}", if message.is_empty() { String::new() } else { format!(" ({message})") })]
-pub struct Refusal {
-    operation: &'static str,
-    code_name: String,
-    message: String,
-    class: ErrorClass,
-}
-
-impl Refusal {
-    /// What the caller should do.
-    #[must_use]
-    pub fn class(&self) -> ErrorClass {
-        self.class
-    }
-
-    /// The error's name as Kafka writes it, for instance `TOPIC_ALREADY_EXISTS`.
-    #[must_use]
-    pub fn code_name(&self) -> &str {
-        &self.code_name
-    }
-}
+pub use atonce_client_core::classify::{Operation, Verdict, classify};
+pub use atonce_client_core::error::{ErrorClass, RecordError, Refusal, TransactionError};
 
 /// The client could not reach the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
@@ -56,9 +35,18 @@ pub enum ConnectError {
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The coordinator refused.
+    /// A broker refused.
     #[error("no producer id: {0}")]
     Refused(Refusal),
+    /// The transaction coordinator refused.
+    #[error("no producer id: {0}")]
+    Transaction(TransactionError),
+    /// The compression is left out of this build.
+    #[error("this build cannot compress by {compression}; switch the feature on")]
+    CompressionNotBuilt {
+        /// What was asked for.
+        compression: Compression,
+    },
     /// The coordinator did not answer, or asked to wait, for too long.
     #[error("no producer id after {waited:?}: {cause}")]
     TimedOut {
@@ -70,40 +58,6 @@ pub enum StartError {
     /// The client is closed.
     #[error("the client is closed")]
     Closed,
-}
-
-/// What ails a transaction.
-#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
-#[non_exhaustive]
-pub enum TransactionError {
-    /// Another producer has taken the transactional id over: this one is a zombie.
-    #[error("{transactional_id} has been taken over by another producer ({refusal}); this one must stop")]
-    Fenced {
-        /// The id.
-        transactional_id: TransactionalId,
-        /// What the broker said.
-        refusal: Refusal,
-    },
-    /// The transaction outlived its time-out, so the coordinator aborted it. Nobody took the id over.
-    #[error("{transactional_id}: the coordinator aborted the transaction, for it outlived its time-out ({refusal})")]
-    TimedOut {
-        /// The id.
-        transactional_id: TransactionalId,
-        /// What the broker said.
-        refusal: Refusal,
-    },
-    /// The group has moved on: the member or its generation is not the group's any more.
-    #[error("offsets are refused, for the group has moved on ({0}); abort, and join again")]
-    CommitFailed(Refusal),
-    /// A record could not be written, so the transaction cannot be committed.
-    #[error("a record is not in the log, so the transaction must be aborted: {0}")]
-    RecordFailed(Box<SendError>),
-    /// A broker refused a step, so the transaction must be aborted.
-    #[error("the transaction must be aborted: {0}")]
-    Abortable(Refusal),
-    /// A broker refused a step in a way that aborting does not cure.
-    #[error("{0}")]
-    Fatal(Refusal),
 }
 
 /// A record was not taken, or not written.
@@ -356,14 +310,14 @@ impl AdminError {
     /// Whether what was to be made is there already.
     #[must_use]
     pub fn is_already_there(&self) -> bool {
-        matches!(self, Self::Refused { refusal, .. } if refusal.code_name == "TOPIC_ALREADY_EXISTS")
+        matches!(self, Self::Refused { refusal, .. } if refusal.code() == ErrorCode::TopicAlreadyExists)
     }
 
     /// Whether what was named is not there.
     #[must_use]
     pub fn is_not_there(&self) -> bool {
         matches!(self, Self::Refused { refusal, .. }
-            if matches!(refusal.code_name.as_str(), "UNKNOWN_TOPIC_OR_PARTITION" | "GROUP_ID_NOT_FOUND" | "UNKNOWN_MEMBER_ID"))
+            if matches!(refusal.code(), ErrorCode::UnknownTopicOrPartition | ErrorCode::GroupIdNotFound | ErrorCode::UnknownMemberId))
     }
 }
 
@@ -390,8 +344,9 @@ impl StartError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Refused(refusal) => refusal.class(),
+            Self::Transaction(error) => error.class(),
             Self::TimedOut { .. } => ErrorClass::Retriable,
-            Self::Closed => ErrorClass::InvalidConfiguration,
+            Self::CompressionNotBuilt { .. } | Self::Closed => ErrorClass::InvalidConfiguration,
         }
     }
 
@@ -400,41 +355,22 @@ impl StartError {
     pub fn may_have_taken_effect(&self) -> bool {
         match self {
             Self::TimedOut { .. } => true,
-            Self::Refused(_) | Self::Closed => false,
-        }
-    }
-}
-
-impl TransactionError {
-    /// What the caller should do.
-    #[must_use]
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::Fenced { .. } => ErrorClass::ApplicationRecoverable,
-            Self::TimedOut { .. } | Self::CommitFailed(_) | Self::RecordFailed(_) | Self::Abortable(_) => {
-                ErrorClass::Abortable
-            }
-            Self::Fatal(refusal) => match refusal.class() {
-                ErrorClass::InvalidConfiguration => ErrorClass::InvalidConfiguration,
-                ErrorClass::Retriable
-                | ErrorClass::RefreshRetriable
-                | ErrorClass::Abortable
-                | ErrorClass::ApplicationRecoverable => ErrorClass::ApplicationRecoverable,
-            },
-        }
-    }
-
-    /// Whether somebody else is in charge now: of the transactional id, or of the group's partitions.
-    #[must_use]
-    pub fn is_fenced(&self) -> bool {
-        match self {
-            Self::Fenced { .. } | Self::CommitFailed(_) => true,
-            Self::TimedOut { .. } | Self::RecordFailed(_) | Self::Abortable(_) | Self::Fatal(_) => false,
+            Self::Refused(_) | Self::Transaction(_) | Self::CompressionNotBuilt { .. } | Self::Closed => false,
         }
     }
 }
 
 impl SendError {
+    pub(crate) fn of_record(topic_partition: TopicPartition, cause: RecordError) -> Self {
+        match cause {
+            RecordError::TimedOut { waited, may_be_written } => {
+                Self::TimedOut { topic_partition, waited, may_be_written }
+            }
+            RecordError::Refused(refusal) => Self::Refused { topic_partition, refusal },
+            _ => Self::Dropped { topic_partition },
+        }
+    }
+
     /// What the caller should do.
     #[must_use]
     pub fn class(&self) -> ErrorClass {

@@ -35,10 +35,14 @@
 pub mod admin;
 pub mod assignor;
 pub mod client;
+mod cluster;
 pub mod connector;
 pub mod consumer;
 pub mod error;
+mod fate;
+mod link;
 pub mod producer;
+mod producer_host;
 pub mod record;
 pub mod transaction;
 
@@ -59,6 +63,8 @@ pub use record::{ConsumerRecord, Header, Payload, ProducerRecord, RecordMetadata
 pub use transaction::{
     OwnedTransaction, Settled, Statistics, Transaction, TransactionalProducer, TransactionalProducerBuilder,
 };
+
+pub use atonce_protocol::ErrorCode;
 
 pub use atonce_kernel::{
     GroupId, GroupInstanceId, MemberId, Offset, Outcome, Timestamp, TopicName, TopicPartition, TransactionalId,

@@ -1,29 +1,15 @@
 //! The idempotent producer: records in, batches out, each in the log once and in order.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Client;
 use crate::error::{SendError, StartError};
-use crate::record::{ProducerRecord, RecordMetadata};
+use crate::producer_host::ProducerHost;
+use crate::record::ProducerRecord;
 
-/// How batches are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compression {
-    /// As they are.
-    #[default]
-    None,
-    /// gzip.
-    Gzip,
-    /// Snappy.
-    Snappy,
-    /// LZ4.
-    Lz4,
-    /// Zstandard.
-    Zstd,
-}
+pub use crate::fate::Delivery;
+pub use atonce_protocol::records::Compression;
 
 /// What both kinds of producer are told about batches and time.
 #[derive(Clone, Debug)]
@@ -113,30 +99,44 @@ impl ProducerBuilder {
 
     /// Gets a producer id from the cluster, and starts.
     pub async fn start(self) -> Result<Producer, StartError> {
-        let _ = (self.client, self.settings);
-        Err(StartError::Closed)
+        let host = ProducerHost::start(self.client.cluster(), self.settings, None).await?;
+        Ok(Producer { host })
     }
 }
 
 /// Writes records, each once and in order per partition, over reconnects and lost answers.
+///
+/// What was not acknowledged when it is dropped is lost: [`close`](Self::close) or [`flush`](Self::flush) first.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), atonce_client::Error> {
+/// use atonce_client::{Client, ProducerRecord};
+///
+/// let client = Client::builder("localhost:9092").connect().await?;
+/// let producer = client.producer().start().await?;
+/// let delivery = producer.send(ProducerRecord::to("orders").key("customer-7").value("two lamps")).await?;
+/// producer.flush().await?;
+/// println!("written at {:?}", delivery.await?.offset);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Producer {
-    _private: (),
+    host: Arc<ProducerHost>,
 }
 
 impl Producer {
     /// Takes a record; waits for room in the buffer and for metadata, not for the broker. The [`Delivery`] tells
     /// when the record is in the log; it may be dropped.
     pub async fn send(&self, record: ProducerRecord) -> Result<Delivery, SendError> {
-        let _ = record;
-        Err(SendError::Closed)
+        self.host.send(record).await
     }
 
     /// Sends what waits, without linger, and waits until all of it is acknowledged or has failed.
     ///
     /// Errors: the first failure of a record since the last flush.
     pub async fn flush(&self) -> Result<(), SendError> {
-        Err(SendError::Closed)
+        self.host.flush().await
     }
 
     /// Flushes, and ends.
@@ -145,17 +145,8 @@ impl Producer {
     }
 }
 
-/// What becomes of a record: a future that ends when it is in the log, or has failed.
-#[derive(Debug)]
-#[must_use = "a failed record is only heard of here and in `flush`"]
-pub struct Delivery {
-    _private: (),
-}
-
-impl Future for Delivery {
-    type Output = Result<RecordMetadata, SendError>;
-
-    fn poll(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(Err(SendError::Closed))
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.host.close();
     }
 }

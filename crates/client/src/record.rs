@@ -3,6 +3,8 @@
 use atonce_kernel::{Offset, Timestamp, TopicName, TopicPartition};
 use bytes::Bytes;
 
+pub use atonce_client_core::producer::Header;
+
 /// Bytes, or their absence, from whatever holds them. `None` as a value is a tombstone.
 ///
 /// `Bytes`, `Vec<u8>` and `String` are taken over without a copy; `&str`, `&[u8]` and arrays are copied.
@@ -69,15 +71,6 @@ impl<P: Payload> Payload for Option<P> {
     fn into_payload(self) -> Option<Bytes> {
         self.and_then(Payload::into_payload)
     }
-}
-
-/// A record's header. Several of one key may stand in a record; their order is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// The key.
-    pub key: String,
-    /// The value; it may be absent.
-    pub value: Option<Bytes>,
 }
 
 /// A record to be written.

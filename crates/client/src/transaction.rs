@@ -4,40 +4,21 @@
 //! only sets a flag. The next [`begin`](TransactionalProducer::begin), or [`settle`](TransactionalProducer::settle),
 //! finds out (or decides) what became of it and says so.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use atonce_kernel::TransactionalId;
+use atonce_client_core::error::TransactionError;
+use atonce_client_core::transaction::{Ended, Initializing, State, TransactionManager};
+use atonce_kernel::{Outcome, TransactionalId};
 
 use crate::client::Client;
 use crate::consumer::Positions;
 use crate::error::{AbortError, BeginError, CommitError, SendError, SendOffsetsError, StartError};
 use crate::producer::{Delivery, ProducerSettings, producer_settings};
+use crate::producer_host::{ProducerHost, TransactionalSettings};
 use crate::record::ProducerRecord;
 
-/// What became of a transaction whose end its user did not see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
-    /// It was committed.
-    Committed,
-    /// It was aborted.
-    Aborted,
-    /// It has ended, and nobody can say how: the coordinator refused to tell. What it wrote to a group's offsets does: read
-    /// the committed offsets.
-    Unknown,
-}
-
-/// Counts since the producer started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Transactions known to be committed.
-    pub committed: u64,
-    /// Transactions known to be aborted.
-    pub aborted: u64,
-    /// Refusals that said another has taken over, or the group has moved on.
-    pub fenced: u64,
-    /// Transactions whose end could not be learnt.
-    pub unknown: u64,
-}
+pub use atonce_client_core::transaction::{Settled, Statistics};
 
 /// Settings of a [`TransactionalProducer`] to be.
 #[derive(Clone, Debug)]
@@ -66,15 +47,20 @@ impl TransactionalProducerBuilder {
 
     /// Takes the id over: fences whoever had it, and waits until what that one left open is aborted or committed.
     pub async fn start(self) -> Result<TransactionalProducer, StartError> {
-        let _ = (self.client, self.transactional_id, self.transaction_timeout, self.settings);
-        Err(StartError::Closed)
+        let id = self.transactional_id.clone();
+        let transactional = TransactionalSettings { id, timeout: self.transaction_timeout };
+        let host = ProducerHost::start(self.client.cluster(), self.settings, Some(transactional)).await?;
+        Ok(TransactionalProducer { host, transactional_id: self.transactional_id, settled: None })
     }
 }
 
 /// Writes in transactions, one after the other.
 #[derive(Debug)]
 pub struct TransactionalProducer {
-    _private: (),
+    host: Arc<ProducerHost>,
+    transactional_id: TransactionalId,
+    /// What was learnt of the last transaction, and not told yet.
+    settled: Option<Settled>,
 }
 
 impl TransactionalProducer {
@@ -83,84 +69,300 @@ impl TransactionalProducer {
     ///
     /// The broker hears of it with the first record, so a transaction without records costs nothing.
     ///
-    /// Retry: safe.
+    /// Retry: safe; it goes on where it was.
     pub async fn begin(&mut self) -> Result<Transaction<'_>, BeginError> {
-        Err(BeginError::Closed)
+        let settled = self.open().await?;
+        Ok(Transaction { producer: self, settled })
     }
 
     /// Like [`begin`](Self::begin), for tasks that must own what they use; the producer comes back with the end.
-    pub async fn begin_owned(self) -> Result<OwnedTransaction, (Self, BeginError)> {
-        Err((self, BeginError::Closed))
+    pub async fn begin_owned(mut self) -> Result<OwnedTransaction, (Self, BeginError)> {
+        match self.open().await {
+            Ok(settled) => Ok(OwnedTransaction { producer: self, settled }),
+            Err(error) => Err((self, error)),
+        }
     }
 
     /// Settles what was left, if anything was: aborts a transaction that was dropped, learns the outcome of one in doubt.
+    ///
+    /// Retry: safe; it goes on where it was.
     pub async fn settle(&mut self) -> Result<Option<Settled>, BeginError> {
-        Err(BeginError::Closed)
+        self.wait_until_ready(|_| true).await?;
+        Ok(self.settled.take())
     }
 
     /// The id.
     #[must_use]
     pub fn transactional_id(&self) -> &TransactionalId {
-        unreachable!("no producer has been started")
+        &self.transactional_id
     }
 
     /// Counts since the start.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        Statistics::default()
+        self.host.lock().transaction().statistics()
     }
 
     /// Settles what was left, and ends.
-    pub async fn close(self) -> Result<(), BeginError> {
-        let mut producer = self;
-        producer.settle().await.map(|_| ())
+    pub async fn close(mut self) -> Result<(), BeginError> {
+        self.settle().await.map(|_| ())
+    }
+
+    async fn open(&mut self) -> Result<Option<Settled>, BeginError> {
+        let protocol = self.host.protocol();
+        self.wait_until_ready(|manager| manager.begin(protocol)).await?;
+        Ok(self.settled.take())
+    }
+
+    /// Waits until no transaction is open or in doubt, and `take` takes it.
+    async fn wait_until_ready(
+        &mut self,
+        mut take: impl FnMut(&mut TransactionManager) -> bool,
+    ) -> Result<(), BeginError> {
+        let (host, settled) = (&self.host, &mut self.settled);
+        let ready = host.wait_until(host.deadline(), |inner| {
+            let manager = inner.transaction();
+            if let Some(ended) = manager.take_ended() {
+                *settled = Some(ended.settled);
+            }
+            match manager.state() {
+                State::Ready => {
+                    let is_taken = take(manager);
+                    // A new epoch may be needed first: let the driver ask for it.
+                    host.wake();
+                    is_taken.then_some(Ok(()))
+                }
+                State::FatalError(error) => Some(Err(BeginError::Transaction(error.clone()))),
+                // Nobody holds the transaction any more, or this could not be called: it was dropped.
+                State::InTransaction
+                | State::AbortableError(_)
+                | State::Initializing(Initializing::EpochRefused(_)) => {
+                    let _ = manager.end(Outcome::Abort);
+                    host.wake();
+                    None
+                }
+                State::Uninitialized
+                | State::Initializing(Initializing::First | Initializing::Renew | Initializing::EndRefused { .. })
+                | State::Ending { .. }
+                | State::InDoubt(_) => None,
+            }
+        });
+        ready.await.unwrap_or_else(|| {
+            let cause = "the transaction coordinator has not said what became of the last transaction".to_owned();
+            Err(BeginError::TimedOut { waited: self.host.settings.max_block, cause })
+        })
+    }
+
+    async fn send_offsets(&self, positions: Positions) -> Result<(), SendOffsetsError> {
+        let (group, offsets) = positions.into_parts();
+        let group = group.ok_or(SendOffsetsError::NoGroup)?;
+        let host = &self.host;
+        let deadline = host.deadline();
+        // The epoch may have been refused a moment ago; then it is being asked why.
+        let mut sending = Some((group, offsets));
+        let sent = host.wait_until(deadline, |inner| match look(inner.transaction()) {
+            Going::On => {
+                let (group, offsets) = sending.take()?;
+                inner.transaction().send_offsets(group, offsets);
+                Some(Ok(()))
+            }
+            Going::Wait => None,
+            Going::Failed(error) => Some(Err(error)),
+        });
+        match sent.await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Err(SendOffsetsError::Transaction(error)),
+            None => return Err(SendOffsetsError::TimedOut { waited: host.settings.max_block }),
+        }
+        let guard = Abandon { host };
+        host.wake();
+        let taken = host.wait_until(deadline, |inner| {
+            let manager = inner.transaction();
+            match look(manager) {
+                Going::On => manager.has_sent_offsets().then_some(Ok(())),
+                Going::Wait => None,
+                Going::Failed(error) => Some(Err(error)),
+            }
+        });
+        let taken = taken.await;
+        drop(guard);
+        match taken {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(SendOffsetsError::Transaction(error)),
+            None => Err(SendOffsetsError::TimedOut { waited: host.settings.max_block }),
+        }
+    }
+
+    async fn flush(&self) -> Result<(), SendError> {
+        let flushed = self.host.flush().await;
+        match look(self.host.lock().transaction()) {
+            Going::Failed(error) => Err(SendError::Transaction(error)),
+            Going::On | Going::Wait => flushed,
+        }
+    }
+
+    async fn commit(&self) -> Result<(), CommitError> {
+        let host = &self.host;
+        let asked = host.lock().transaction().end(Outcome::Commit);
+        if let Err(error) = asked {
+            return Err(CommitError::NotCommitted(error));
+        }
+        host.wake();
+        let ended = host.wait_until(host.deadline(), |inner| {
+            let manager = inner.transaction();
+            if let Some(ended) = manager.take_ended() {
+                return Some(committed(ended));
+            }
+            match manager.state() {
+                State::AbortableError(error) | State::FatalError(error) => {
+                    Some(Err(CommitError::NotCommitted(error.clone())))
+                }
+                State::Uninitialized
+                | State::Initializing(_)
+                | State::Ready
+                | State::InTransaction
+                | State::Ending { .. }
+                | State::InDoubt(_) => None,
+            }
+        });
+        ended.await.unwrap_or_else(|| Err(CommitError::InDoubt { waited: host.settings.max_block }))
+    }
+
+    async fn abort(&self) -> Result<(), AbortError> {
+        let host = &self.host;
+        let asked = host.lock().transaction().end(Outcome::Abort);
+        if let Err(error) = asked {
+            return Err(AbortError::Transaction(error));
+        }
+        host.wake();
+        let ended = host.wait_until(host.deadline(), |inner| {
+            let manager = inner.transaction();
+            if let Some(ended) = manager.take_ended() {
+                return Some(ended.error.map_or(Ok(()), |error| Err(AbortError::Transaction(error))));
+            }
+            match manager.state() {
+                State::FatalError(error) => Some(Err(AbortError::Transaction(error.clone()))),
+                State::Uninitialized
+                | State::Initializing(_)
+                | State::Ready
+                | State::InTransaction
+                | State::Ending { .. }
+                | State::InDoubt(_)
+                | State::AbortableError(_) => None,
+            }
+        });
+        ended.await.unwrap_or_else(|| Err(AbortError::TimedOut { waited: host.settings.max_block }))
+    }
+}
+
+impl Drop for TransactionalProducer {
+    fn drop(&mut self) {
+        self.host.close();
+    }
+}
+
+/// Whether an open transaction can go on.
+enum Going {
+    On,
+    /// Its epoch was refused, and why is being asked.
+    Wait,
+    Failed(TransactionError),
+}
+
+fn look(manager: &TransactionManager) -> Going {
+    match manager.state() {
+        State::InTransaction => Going::On,
+        State::AbortableError(error) | State::FatalError(error) => Going::Failed(error.clone()),
+        State::Uninitialized | State::Initializing(_) | State::Ready | State::Ending { .. } | State::InDoubt(_) => {
+            Going::Wait
+        }
+    }
+}
+
+fn committed(ended: Ended) -> Result<(), CommitError> {
+    match (ended.settled, ended.error) {
+        (Settled::Committed, _) => Ok(()),
+        (Settled::Aborted, Some(error)) => Err(CommitError::NotCommitted(error)),
+        (Settled::Unknown, Some(error)) => Err(CommitError::OutcomeUnknown(error)),
+        (Settled::Aborted | Settled::Unknown, None) => {
+            unreachable!("a commit that did not succeed has a reason")
+        }
+    }
+}
+
+/// Tells the manager, when its future is dropped half way, that nobody waits for the offsets any more.
+struct Abandon<'host> {
+    host: &'host ProducerHost,
+}
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        // Nothing happens if they were taken.
+        self.host.lock().transaction().abandon_offsets();
     }
 }
 
 /// A transaction that borrows its producer.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), atonce_client::Error> {
+/// use atonce_client::{Client, ErrorClass, ProducerRecord, Settled};
+///
+/// let client = Client::builder("localhost:9092").connect().await?;
+/// let mut producer = client.transactional_producer("payments-1").start().await?;
+/// let transaction = producer.begin().await?;
+/// transaction.send(ProducerRecord::to("receipts").value("paid")).await?;
+/// if let Err(error) = transaction.commit().await {
+///     // Was it committed? The same producer finds out.
+///     match producer.settle().await? {
+///         Some(Settled::Committed) => {}
+///         Some(Settled::Aborted | Settled::Unknown) | None => return Err(error.into()),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a transaction that is dropped is aborted by the next `begin`"]
 pub struct Transaction<'producer> {
     producer: &'producer mut TransactionalProducer,
+    settled: Option<Settled>,
 }
 
 impl Transaction<'_> {
     /// What became of the transaction before this one, if its end had not been seen.
     #[must_use]
     pub fn settled(&self) -> Option<Settled> {
-        let _ = &self.producer;
-        None
+        self.settled
     }
 
     /// Takes a record into the transaction; waits for room, not for the broker.
     pub async fn send(&self, record: ProducerRecord) -> Result<Delivery, SendError> {
-        let _ = record;
-        Err(SendError::Closed)
+        self.producer.host.send(record).await
     }
 
     /// Adds a group's positions: they are committed with the records, or not at all. Waits for the answer.
     ///
     /// Errors: a member or generation that is not the group's any more is `Abortable`: abort, rejoin, read again.
     pub async fn send_offsets(&self, positions: Positions) -> Result<(), SendOffsetsError> {
-        let _ = positions;
-        Err(SendOffsetsError::Closed)
+        self.producer.send_offsets(positions).await
     }
 
     /// Waits until all records so far are in the log (not yet committed), or one has failed.
     pub async fn flush(&self) -> Result<(), SendError> {
-        Err(SendError::Closed)
+        self.producer.flush().await
     }
 
     /// Flushes, and commits.
     ///
     /// Errors: see [`CommitError`]; `may_have_taken_effect` says whether it may have been committed nonetheless.
     pub async fn commit(self) -> Result<(), CommitError> {
-        Err(CommitError::Closed)
+        self.producer.commit().await
     }
 
     /// Drops what was not yet sent, and aborts.
     pub async fn abort(self) -> Result<(), AbortError> {
-        Err(AbortError::Closed)
+        self.producer.abort().await
     }
 }
 
@@ -169,39 +371,40 @@ impl Transaction<'_> {
 #[must_use = "a transaction that is dropped takes its producer with it"]
 pub struct OwnedTransaction {
     producer: TransactionalProducer,
+    settled: Option<Settled>,
 }
 
 impl OwnedTransaction {
     /// As [`Transaction::settled`].
     #[must_use]
     pub fn settled(&self) -> Option<Settled> {
-        None
+        self.settled
     }
 
     /// As [`Transaction::send`].
     pub async fn send(&self, record: ProducerRecord) -> Result<Delivery, SendError> {
-        let _ = record;
-        Err(SendError::Closed)
+        self.producer.host.send(record).await
     }
 
     /// As [`Transaction::send_offsets`].
     pub async fn send_offsets(&self, positions: Positions) -> Result<(), SendOffsetsError> {
-        let _ = positions;
-        Err(SendOffsetsError::Closed)
+        self.producer.send_offsets(positions).await
     }
 
     /// As [`Transaction::flush`].
     pub async fn flush(&self) -> Result<(), SendError> {
-        Err(SendError::Closed)
+        self.producer.flush().await
     }
 
     /// As [`Transaction::commit`]; the producer comes back in any case.
     pub async fn commit(self) -> (TransactionalProducer, Result<(), CommitError>) {
-        (self.producer, Err(CommitError::Closed))
+        let ended = self.producer.commit().await;
+        (self.producer, ended)
     }
 
     /// As [`Transaction::abort`]; the producer comes back in any case.
     pub async fn abort(self) -> (TransactionalProducer, Result<(), AbortError>) {
-        (self.producer, Err(AbortError::Closed))
+        let ended = self.producer.abort().await;
+        (self.producer, ended)
     }
 }

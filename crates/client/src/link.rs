@@ -1,0 +1,270 @@
+//! One connection, driven by a task of its own: frames out in the order they were asked for, answers in.
+//!
+//! **What it does not know**: which broker this is to the cluster, what requests mean. After any failure the link is
+//! dead, and all that wait on it are told so; whoever asks next opens another.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use atonce_client_core::connection::{Connection, Versions};
+use atonce_protocol::frame::{FrameSplitter, RequestHeader, encode_request};
+use atonce_protocol::messages::api_versions_request::ApiVersionsRequest;
+use atonce_protocol::messages::api_versions_response::ApiVersionsResponse;
+use atonce_protocol::{ApiKey, ErrorCode, Message, Reader, Request};
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+use tracing::debug;
+
+use crate::cluster::Clock;
+use crate::connector::{BrokerAddress, Connector, Transport};
+
+/// The largest answer that is taken: above the most that a fetch asks for, with room for one oversized batch.
+const FRAME_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// Where the correlation id stands in a request's frame: behind length, API key and version.
+const CORRELATION_ID_AT: std::ops::Range<usize> = 8..12;
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{cause}")]
+pub(crate) struct Lost {
+    /// The broker may have the request nonetheless.
+    pub(crate) was_sent: bool,
+    /// What happened.
+    pub(crate) cause: String,
+}
+
+impl Lost {
+    pub(crate) fn unsent(cause: impl Into<String>) -> Self {
+        Self { was_sent: false, cause: cause.into() }
+    }
+
+    fn sent(cause: impl Into<String>) -> Self {
+        Self { was_sent: true, cause: cause.into() }
+    }
+}
+
+struct Ask {
+    frame: BytesMut,
+    key: ApiKey,
+    version: i16,
+    timeout: Duration,
+    reply: oneshot::Sender<Result<Bytes, Lost>>,
+}
+
+/// A live connection to a broker.
+#[derive(Debug)]
+pub(crate) struct Link {
+    asks: mpsc::UnboundedSender<Ask>,
+    versions: Versions,
+    is_dead: Arc<AtomicBool>,
+    client_id: String,
+}
+
+/// An answer to come.
+pub(crate) struct Reply<M> {
+    receiver: oneshot::Receiver<Result<Bytes, Lost>>,
+    version: i16,
+    _message: std::marker::PhantomData<fn() -> M>,
+}
+
+impl<M: Message> Reply<M> {
+    /// Waits for it.
+    pub(crate) async fn wait(self) -> Result<(M, i16), Lost> {
+        let body = match self.receiver.await {
+            Ok(answer) => answer?,
+            Err(_) => return Err(Lost::sent("the connection was closed before the answer")),
+        };
+        let message = M::decode(&mut Reader::new(body), self.version);
+        // Trailing bytes are left alone: a newer broker may know more of this version than we do.
+        message.map(|message| (message, self.version)).map_err(|error| Lost::sent(error.to_string()))
+    }
+}
+
+impl Link {
+    /// Connects, and agrees on versions.
+    pub(crate) async fn open(
+        connector: &dyn Connector,
+        address: &BrokerAddress,
+        client_id: &str,
+        timeout: Duration,
+        clock: Clock,
+    ) -> Result<Arc<Self>, Lost> {
+        let opened = tokio::time::timeout(timeout, async {
+            let mut transport = connector.connect(address).await.map_err(|error| Lost::unsent(error.to_string()))?;
+            let versions = agree(&mut transport, client_id).await?;
+            Ok((transport, versions))
+        });
+        let (transport, versions) = match opened.await {
+            Ok(opened) => opened.map_err(|lost: Lost| Lost::unsent(format!("{address}: {}", lost.cause)))?,
+            Err(_) => return Err(Lost::unsent(format!("{address}: no connection after {timeout:?}"))),
+        };
+        let (asks, receiver) = mpsc::unbounded_channel();
+        let is_dead = Arc::new(AtomicBool::new(false));
+        let driver = Driver { address: address.clone(), clock, connection: Connection::default() };
+        let dead = Arc::clone(&is_dead);
+        tokio::spawn(async move {
+            driver.run(transport, receiver, &dead).await;
+            dead.store(true, Ordering::Release);
+        });
+        Ok(Arc::new(Self { asks, versions, is_dead, client_id: client_id.to_owned() }))
+    }
+
+    /// What the broker can do.
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.versions
+    }
+
+    /// Whether it is of no use any more.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_dead.load(Ordering::Acquire) || self.asks.is_closed()
+    }
+
+    /// Sends a request; those of one caller leave in the order of the calls. `make` gets the version that was chosen.
+    pub(crate) fn ask<R: Request>(
+        &self,
+        versions: std::ops::RangeInclusive<i16>,
+        timeout: Duration,
+        make: impl FnOnce(i16) -> R,
+    ) -> Result<Reply<R::Response>, Lost> {
+        let Some(version) = self.versions.choose(R::KEY, versions.clone()) else {
+            return Err(Lost::unsent(format!("the broker has no version of {} within {versions:?}", R::NAME)));
+        };
+        let header = RequestHeader::new(R::KEY, version, 0, Some(&self.client_id));
+        let frame = encode_request(&header, &make(version)).map_err(|error| Lost::unsent(error.to_string()))?;
+        let (reply, receiver) = oneshot::channel();
+        let ask = Ask { frame, key: R::KEY, version, timeout, reply };
+        self.asks.send(ask).map_err(|_| Lost::unsent("the connection is closed"))?;
+        Ok(Reply { receiver, version, _message: std::marker::PhantomData })
+    }
+}
+
+/// Asks for the broker's versions; a broker that does not know ours answers in version 0, with what it knows.
+async fn agree(transport: &mut Box<dyn Transport>, client_id: &str) -> Result<Versions, Lost> {
+    let mut version = 4;
+    loop {
+        let request = ApiVersionsRequest {
+            client_software_name: "atonce".to_owned(),
+            client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..ApiVersionsRequest::default()
+        };
+        let header = RequestHeader::new(ApiKey::ApiVersions, version, 0, Some(client_id));
+        let frame = encode_request(&header, &request).map_err(|error| Lost::unsent(error.to_string()))?;
+        transport.write_all(&frame).await.map_err(|error| Lost::unsent(error.to_string()))?;
+        transport.flush().await.map_err(|error| Lost::unsent(error.to_string()))?;
+        let mut received = BytesMut::new();
+        let splitter = FrameSplitter::new(FRAME_BYTES_MAX);
+        let answer = loop {
+            match splitter.next_frame(&mut received) {
+                Ok(Some(answer)) => break answer,
+                Ok(None) => {}
+                Err(error) => return Err(Lost::unsent(error.to_string())),
+            }
+            match transport.read_buf(&mut received).await {
+                Ok(0) => return Err(Lost::unsent("closed by the broker before it told its versions")),
+                Ok(_) => {}
+                Err(error) => return Err(Lost::unsent(error.to_string())),
+            }
+        };
+        let body = answer.slice(answer.len().min(4)..);
+        let code = body.first_chunk::<2>().map(|code| ErrorCode::from_wire(i16::from_be_bytes(*code)));
+        let is_too_new = code == Some(ErrorCode::UnsupportedVersion) && version > 0;
+        let response = ApiVersionsResponse::decode(&mut Reader::new(body), if is_too_new { 0 } else { version })
+            .map_err(|error| Lost::unsent(format!("the broker's versions cannot be read: {error}")))?;
+        if is_too_new {
+            version = Versions::from_response(&response).choose(ApiKey::ApiVersions, 0..=version - 1).unwrap_or(0);
+            continue;
+        }
+        match ErrorCode::from_wire(response.error_code) {
+            ErrorCode::None => return Ok(Versions::from_response(&response)),
+            code => return Err(Lost::unsent(format!("the broker does not tell its versions: {code}"))),
+        }
+    }
+}
+
+struct Driver {
+    address: BrokerAddress,
+    clock: Clock,
+    connection: Connection<oneshot::Sender<Result<Bytes, Lost>>>,
+}
+
+impl Driver {
+    async fn run(mut self, transport: Box<dyn Transport>, mut asks: mpsc::UnboundedReceiver<Ask>, dead: &AtomicBool) {
+        let cause = self.pump(transport, &mut asks).await;
+        dead.store(true, Ordering::Release);
+        asks.close();
+        debug!(address = %self.address, %cause, in_flight = self.connection.in_flight(), "connection closed");
+        let cause = format!("{}: {cause}", self.address);
+        for reply in self.connection.close() {
+            let _ = reply.send(Err(Lost::sent(cause.clone())));
+        }
+        while let Ok(ask) = asks.try_recv() {
+            let _ = ask.reply.send(Err(Lost::unsent(cause.clone())));
+        }
+    }
+
+    /// Moves bytes both ways until something ends it; says what.
+    async fn pump(&mut self, transport: Box<dyn Transport>, asks: &mut mpsc::UnboundedReceiver<Ask>) -> String {
+        let (mut reader, mut writer) = tokio::io::split(transport);
+        let splitter = FrameSplitter::new(FRAME_BYTES_MAX);
+        let mut received = BytesMut::with_capacity(16 * 1024);
+        let mut unsent: VecDeque<Bytes> = VecDeque::new();
+        loop {
+            let deadline = self.connection.poll_timeout();
+            tokio::select! {
+                ask = asks.recv() => match ask {
+                    Some(ask) => unsent.push_back(self.register(ask)),
+                    None => return "not needed any more".to_owned(),
+                },
+                written = async { writer.write_buf(unsent.front_mut().unwrap_or(&mut Bytes::new())).await },
+                    if !unsent.is_empty() =>
+                {
+                    match written {
+                        Ok(0) => return "the broker takes no more bytes".to_owned(),
+                        Ok(_) => {}
+                        Err(error) => return error.to_string(),
+                    }
+                    if unsent.front().is_some_and(|front| !front.has_remaining()) {
+                        unsent.pop_front();
+                        if unsent.is_empty() && let Err(error) = writer.flush().await {
+                            return error.to_string();
+                        }
+                    }
+                },
+                read = reader.read_buf(&mut received) => {
+                    match read {
+                        Ok(0) => return "closed by the broker".to_owned(),
+                        Ok(_) => {}
+                        Err(error) => return error.to_string(),
+                    }
+                    if let Err(cause) = self.answer(&splitter, &mut received) {
+                        return cause;
+                    }
+                },
+                () = self.clock.sleep_until(deadline) => return "no answer in time".to_owned(),
+            }
+        }
+    }
+
+    fn register(&mut self, ask: Ask) -> Bytes {
+        let deadline = self.clock.now() + ask.timeout;
+        let correlation_id = self.connection.register(ask.key, ask.version, deadline, ask.reply);
+        let mut frame = ask.frame;
+        if let Some(place) = frame.get_mut(CORRELATION_ID_AT) {
+            place.copy_from_slice(&correlation_id.to_be_bytes());
+        }
+        frame.freeze()
+    }
+
+    fn answer(&mut self, splitter: &FrameSplitter, received: &mut BytesMut) -> Result<(), String> {
+        while let Some(frame) = splitter.next_frame(received).map_err(|error| error.to_string())? {
+            let answer = self.connection.handle_frame(frame).map_err(|violation| violation.to_string())?;
+            // Whoever does not wait any more needs no answer.
+            let _ = answer.who.send(Ok(answer.body));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,358 @@
+//! The client against a real broker: Apache Kafka, if `ATONCE_TEST_BOOTSTRAP_SERVERS` says where one is.
+//!
+//! Every test makes topics, groups and transactional ids of its own, so they may run side by side and again.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use atonce_client::{
+    Client, CommitError, ErrorClass, GroupId, GroupMetadata, Isolation, NewTopic, OffsetSpec, Positions,
+    ProducerRecord, SendOffsetsError, Settled, TopicName, TopicPartition, TransactionError,
+};
+
+/// A client, and names that no other test has. `None` without a broker.
+struct World {
+    client: Client,
+    suffix: String,
+}
+
+impl World {
+    async fn new() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let servers = std::env::var("ATONCE_TEST_BOOTSTRAP_SERVERS").ok()?;
+        let client = Client::builder(servers).client_id("atonce-test").connect().await.expect("the broker is there");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_millis();
+        let suffix = format!("{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        Some(Self { client, suffix })
+    }
+
+    fn name(&self, what: &str) -> String {
+        format!("{what}-{}", self.suffix)
+    }
+
+    async fn topic(&self, what: &str, partitions: i32) -> TopicName {
+        let name = TopicName::from(self.name(what));
+        let created = self.client.admin().create_topics(&[NewTopic::new(name.clone(), partitions)]).await;
+        created.expect("topics can be made").remove(&name).expect("an answer for each").expect("it is new");
+        name
+    }
+
+    async fn end(&self, topic: &TopicName, isolation: Isolation) -> i64 {
+        let topic_partition = TopicPartition::new(topic.clone(), 0);
+        let specs = [(topic_partition.clone(), OffsetSpec::Latest)];
+        let listed = self.client.admin().list_offsets(&specs, isolation).await.expect("offsets are listed");
+        listed[&topic_partition].offset.expect("a partition has an end")
+    }
+
+    /// Waits until all transactions of the partition have ended, and returns its end.
+    async fn settled_end(&self, topic: &TopicName) -> i64 {
+        loop {
+            let stable = self.end(topic, Isolation::ReadCommitted).await;
+            if stable == self.end(topic, Isolation::ReadUncommitted).await {
+                return stable;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn committed(&self, group: &GroupId, topic: &TopicName) -> Option<i64> {
+        let topic_partition = TopicPartition::new(topic.clone(), 0);
+        let offsets = self.client.admin().committed_offsets(group, std::slice::from_ref(&topic_partition), true).await;
+        offsets.expect("offsets are told").get(&topic_partition).map(|committed| committed.offset)
+    }
+}
+
+macro_rules! world {
+    () => {
+        match World::new().await {
+            Some(world) => world,
+            None => return,
+        }
+    };
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_written_once_and_in_order() {
+    let world = world!();
+    let topic = world.topic("plain", 3).await;
+    let producer = world.client.producer().linger(Duration::from_millis(1)).start().await.expect("starts");
+    let mut deliveries = Vec::new();
+    for number in 0..10_000 {
+        let record = ProducerRecord::to(topic.clone()).partition(number % 3).value(number.to_string());
+        deliveries.push((number, producer.send(record).await.expect("is taken")));
+    }
+    producer.flush().await.expect("all is written");
+    for (number, delivery) in deliveries {
+        let written = delivery.await.expect("is written");
+        assert_eq!(written.offset, Some(i64::from(number / 3)));
+        assert_eq!(written.topic_partition.partition, number % 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_compressions_are_taken() {
+    use atonce_client::Compression;
+    let world = world!();
+    let topic = world.topic("compressed", 1).await;
+    for compression in [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd]
+    {
+        let producer = world.client.producer().compression(compression).start().await.expect("starts");
+        for number in 0..100 {
+            let record =
+                ProducerRecord::to(topic.clone()).key("key").value(vec![7; 100]).header("n", number.to_string());
+            producer.send(record).await.expect("is taken").await.map(drop).or(Ok::<(), ()>(())).expect("fine");
+            if number > 2 {
+                break;
+            }
+        }
+        producer.close().await.expect("all is written");
+    }
+    assert_eq!(world.end(&topic, Isolation::ReadUncommitted).await, 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_aborted() {
+    let world = world!();
+    let topic = world.topic("transactional", 1).await;
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+
+    let transaction = producer.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(topic.clone()).value("one")).await.expect("is taken");
+    transaction.flush().await.expect("is written");
+    assert_eq!(world.end(&topic, Isolation::ReadCommitted).await, 0);
+    assert_eq!(world.end(&topic, Isolation::ReadUncommitted).await, 1);
+    transaction.commit().await.expect("commits");
+    assert_eq!(world.settled_end(&topic).await, 2, "a record and a marker");
+
+    let transaction = producer.begin().await.expect("begins");
+    assert_eq!(transaction.settled(), None);
+    transaction.send(ProducerRecord::to(topic.clone()).value("two")).await.expect("is taken");
+    transaction.flush().await.expect("is written");
+    transaction.abort().await.expect("aborts");
+    assert_eq!(world.settled_end(&topic).await, 4);
+    assert_eq!((producer.statistics().committed, producer.statistics().aborted), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_small_transactions_follow_each_other() {
+    let world = world!();
+    let topic = world.topic("small", 1).await;
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    for number in 0..100 {
+        let transaction = producer.begin().await.expect("begins");
+        transaction.send(ProducerRecord::to(topic.clone()).value(number.to_string())).await.expect("is taken");
+        transaction.commit().await.expect("commits");
+    }
+    assert_eq!(world.settled_end(&topic).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_transaction_costs_nothing_and_harms_nothing() {
+    let world = world!();
+    let topic = world.topic("empty", 1).await;
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    producer.begin().await.expect("begins").commit().await.expect("commits");
+    producer.begin().await.expect("begins").abort().await.expect("aborts");
+    let transaction = producer.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(topic.clone()).value("one")).await.expect("is taken");
+    transaction.commit().await.expect("commits");
+    assert_eq!(world.settled_end(&topic).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_are_committed_with_the_records_or_not_at_all() {
+    let world = world!();
+    let (input, output) = (world.topic("input", 1).await, world.topic("output", 1).await);
+    let group = GroupId::from(world.name("group"));
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let mut positions = Positions::new(GroupMetadata::without_member(group.clone()));
+
+    positions.insert(TopicPartition::new(input.clone(), 0), 5);
+    let transaction = producer.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(output.clone()).value("one")).await.expect("is taken");
+    transaction.send_offsets(positions.clone()).await.expect("are taken");
+    transaction.commit().await.expect("commits");
+    assert_eq!(world.committed(&group, &input).await, Some(5));
+
+    positions.insert(TopicPartition::new(input.clone(), 0), 9);
+    let transaction = producer.begin().await.expect("begins");
+    transaction.send_offsets(positions).await.expect("are taken");
+    transaction.abort().await.expect("aborts");
+    assert_eq!(world.committed(&group, &input).await, Some(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_is_dropped_is_aborted_by_the_next() {
+    let world = world!();
+    let topic = world.topic("dropped", 1).await;
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let transaction = producer.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(topic.clone()).value("lost")).await.expect("is taken");
+    transaction.flush().await.expect("is written");
+    drop(transaction);
+    let transaction = producer.begin().await.expect("begins");
+    assert_eq!(transaction.settled(), Some(Settled::Aborted));
+    transaction.commit().await.expect("commits");
+    assert_eq!(world.settled_end(&topic).await, 2, "the record, and the marker that hides it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_dropped_is_settled_by_the_next_begin() {
+    let world = world!();
+    let topic = world.topic("dropped-commit", 1).await;
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let transaction = producer.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(topic.clone()).value("kept")).await.expect("is taken");
+    {
+        let commit = transaction.commit();
+        tokio::pin!(commit);
+        let polled = tokio::time::timeout(Duration::ZERO, commit).await;
+        assert!(polled.is_err(), "a commit is not done at once");
+    }
+    let transaction = producer.begin().await.expect("begins");
+    assert_eq!(transaction.settled(), Some(Settled::Committed));
+    transaction.commit().await.expect("commits");
+    assert_eq!(world.settled_end(&topic).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_an_id_over_fences_who_had_it() {
+    let world = world!();
+    let topic = world.topic("fenced", 1).await;
+    let mut zombie = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let transaction = zombie.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(topic.clone()).value("zombie")).await.expect("is taken");
+    transaction.flush().await.expect("is written");
+
+    let mut heir = world.client.transactional_producer(world.name("id")).start().await.expect("takes over");
+    let error = transaction.commit().await.expect_err("is refused");
+    assert!(matches!(error, CommitError::NotCommitted(TransactionError::Fenced(_))), "{error}");
+    assert_eq!((error.class(), error.may_have_taken_effect()), (ErrorClass::ApplicationRecoverable, false));
+    zombie.begin().await.expect_err("stays refused");
+    assert_eq!(zombie.statistics().fenced, 1);
+
+    let transaction = heir.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(topic.clone()).value("heir")).await.expect("is taken");
+    transaction.commit().await.expect("commits");
+    assert_eq!(world.settled_end(&topic).await, 4, "two records, two markers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zombie_that_writes_is_told_so() {
+    let world = world!();
+    let topic = world.topic("fenced-send", 1).await;
+    let mut zombie = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let _heir = world.client.transactional_producer(world.name("id")).start().await.expect("takes over");
+    let transaction = zombie.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(topic.clone()).value("zombie")).await.expect("is taken");
+    let error = transaction.commit().await.expect_err("is refused");
+    assert!(matches!(error, CommitError::NotCommitted(TransactionError::Fenced(_))), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_outlives_its_time_out_is_told_apart_from_a_fence() {
+    let world = world!();
+    let topic = world.topic("timed-out", 1).await;
+    let builder = world.client.transactional_producer(world.name("id"));
+    let mut producer = builder.transaction_timeout(Duration::from_millis(500)).start().await.expect("starts");
+    let transaction = producer.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(topic.clone()).value("late")).await.expect("is taken");
+    transaction.flush().await.expect("is written");
+    // The coordinator looks at its transactions now and then.
+    let end = world.settled_end(&topic).await;
+    assert_eq!(end, 2, "aborted by the coordinator");
+    let error = transaction.commit().await.expect_err("is refused");
+    assert!(matches!(error, CommitError::NotCommitted(TransactionError::TimedOut(_))), "{error}");
+    assert_eq!((error.class(), error.may_have_taken_effect()), (ErrorClass::Abortable, false));
+
+    let transaction = producer.begin().await.expect("the same producer goes on");
+    transaction.send(ProducerRecord::to(topic.clone()).value("again")).await.expect("is taken");
+    transaction.commit().await.expect("commits");
+    assert_eq!(world.settled_end(&topic).await, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_after_the_time_out_is_told_apart_from_a_fence() {
+    let world = world!();
+    let topic = world.topic("timed-out-send", 1).await;
+    let builder = world.client.transactional_producer(world.name("id"));
+    let mut producer = builder.transaction_timeout(Duration::from_millis(500)).start().await.expect("starts");
+    let transaction = producer.begin().await.expect("begins");
+    transaction.send(ProducerRecord::to(topic.clone()).value("late")).await.expect("is taken");
+    transaction.flush().await.expect("is written");
+    world.settled_end(&topic).await;
+    transaction.send(ProducerRecord::to(topic.clone()).value("later")).await.expect("is taken");
+    let error = transaction.commit().await.expect_err("is refused");
+    assert!(matches!(error, CommitError::NotCommitted(TransactionError::TimedOut(_))), "{error}");
+    producer.begin().await.expect("begins").commit().await.expect("commits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_of_an_unknown_member_are_refused_and_the_producer_goes_on() {
+    let world = world!();
+    let input = world.topic("input", 1).await;
+    let mut group = GroupMetadata::without_member(world.name("group"));
+    group.generation_id = 3;
+    group.member_id = "nobody".into();
+    let mut positions = Positions::new(group);
+    positions.insert(TopicPartition::new(input.clone(), 0), 5);
+
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let transaction = producer.begin().await.expect("begins");
+    let error = transaction.send_offsets(positions).await.expect_err("are refused");
+    assert!(matches!(error, SendOffsetsError::Transaction(TransactionError::CommitFailed(_))), "{error}");
+    assert_eq!(error.class(), ErrorClass::Abortable);
+    transaction.abort().await.expect("aborts");
+    assert_eq!(producer.statistics().fenced, 1);
+    producer.begin().await.expect("begins").commit().await.expect("commits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn topics_are_made_described_and_deleted() {
+    let world = world!();
+    let admin = world.client.admin();
+    let topic = world.topic("administered", 2).await;
+    let again = admin.create_topics(&[NewTopic::new(topic.clone(), 2)]).await.expect("is answered");
+    assert!(again[&topic].as_ref().expect_err("is there").is_already_there());
+    admin.create_partitions(&topic, 3).await.expect("grows");
+    let missing = TopicName::from(world.name("missing"));
+    let described = admin.describe_topics(&[topic.clone(), missing.clone()]).await.expect("is answered");
+    assert_eq!(described[&topic].as_ref().expect("is there").name, topic);
+    assert!(described[&missing].as_ref().expect_err("is not there").is_not_there());
+    assert!(admin.list_topics().await.expect("is answered").iter().any(|listing| listing.name == topic));
+    let configs = admin.topic_configs(&topic).await.expect("is answered");
+    assert!(configs.contains_key("cleanup.policy"), "{configs:?}");
+    let cluster = admin.describe_cluster().await.expect("is answered");
+    assert_eq!(cluster.features.get("transaction.version"), Some(&2));
+    let deleted = admin.delete_topics(&[topic.clone(), missing.clone()]).await.expect("is answered");
+    assert_eq!(deleted[&topic], Ok(()));
+    assert!(deleted[&missing].as_ref().expect_err("is not there").is_not_there());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_deleted_up_to_an_offset() {
+    let world = world!();
+    let topic = world.topic("purged", 1).await;
+    let producer = world.client.producer().start().await.expect("starts");
+    for _ in 0..10 {
+        producer.send(ProducerRecord::to(topic.clone()).value("x")).await.map(drop).expect("is taken");
+    }
+    producer.close().await.expect("all is written");
+    let topic_partition = TopicPartition::new(topic.clone(), 0);
+    let admin = world.client.admin();
+    let deleted = admin.delete_records(&[(topic_partition.clone(), 4)]).await.expect("is answered");
+    assert_eq!(deleted, BTreeMap::from([(topic_partition.clone(), Ok(4))]));
+    let specs = [(topic_partition.clone(), OffsetSpec::Earliest)];
+    let listed = admin.list_offsets(&specs, Isolation::ReadUncommitted).await.expect("is answered");
+    assert_eq!(listed[&topic_partition].offset, Some(4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_not_there_is_named() {
+    let world = world!();
+    let producer = world.client.producer().max_block(Duration::from_millis(300)).start().await.expect("starts");
+    let error = producer.send(ProducerRecord::to(world.name("missing")).value("x")).await.expect_err("is refused");
+    assert_eq!(error.class(), ErrorClass::RefreshRetriable);
+    assert!(error.to_string().contains("missing"), "{error}");
+}
