@@ -1,2 +1,1 @@
 //! The rules for epochs, sequences and transactions, each as Apache Kafka 4.4 answers.
-

@@ -161,6 +161,7 @@ fn recover<D: Disk>(
     plan.load(&mut storage, checkpoint, &contents.dead)?;
     scan(&*disk, &files, start, |path, place, payload| replay(&mut storage, &contents.dead, path, place, payload))?;
     finish(&mut storage)?;
+    storage.forget_moved();
     storage.journal.take_spares(files.into_values())?;
     allocate_ahead(&mut storage);
     Ok((storage, report))

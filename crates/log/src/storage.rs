@@ -67,7 +67,7 @@ pub struct Appended {
 pub struct Committed {
     /// Everything staged so far.
     pub position: JournalPosition,
-    /// Partitions whose watermarks moved, each once.
+    /// Partitions whose watermarks moved since the last commit's answer, and those deleted. A few may be named twice.
     pub moved: Vec<TopicPartition>,
 }
 
@@ -109,6 +109,8 @@ pub struct Storage<D: Disk> {
     deleted: Vec<Slot>,
     staged: JournalPosition,
     durable: JournalPosition,
+    /// Partitions whose watermarks moved, for the next commit to report.
+    moved: Vec<TopicPartition>,
     recent: VecDeque<RecentCommit>,
     recent_bytes: usize,
     unsynced_files: usize,
@@ -146,6 +148,7 @@ impl<D: Disk> Storage<D> {
             deleted: Vec::new(),
             staged: JournalPosition(0),
             durable: JournalPosition(0),
+            moved: Vec::new(),
             recent: VecDeque::new(),
             recent_bytes: 0,
             unsynced_files: 0,
@@ -373,16 +376,24 @@ impl<D: Disk> Storage<D> {
     /// Retry: never. After an error the storage answers nothing more.
     pub fn commit(&mut self) -> Result<Committed, JournalFailed> {
         self.check_failed()?;
-        let moved = self.try_commit();
-        let moved = self.remember_failure(moved)?;
-        Ok(Committed { position: self.durable, moved })
+        let result = self.try_commit();
+        self.remember_failure(result)?;
+        Ok(Committed { position: self.durable, moved: std::mem::take(&mut self.moved) })
     }
 
-    fn try_commit(&mut self) -> Result<Vec<TopicPartition>, JournalFailed> {
-        debug_assert!(!self.is_in_unit, "a commit does not come between the entries of a unit");
+    fn try_commit(&mut self) -> Result<(), JournalFailed> {
         if self.staged == self.durable {
-            return Ok(Vec::new());
+            return Ok(());
         }
+        self.make_durable()?;
+        if self.config.checkpointing == Checkpointing::Inline && self.is_checkpoint_due() {
+            self.try_checkpoint()?;
+        }
+        Ok(())
+    }
+
+    fn make_durable(&mut self) -> Result<(), JournalFailed> {
+        debug_assert!(!self.is_in_unit, "a commit does not come between the entries of a unit");
         self.seal_group();
         let mut groups = Vec::with_capacity(self.sealed.len());
         for group in std::mem::take(&mut self.sealed) {
@@ -393,16 +404,13 @@ impl<D: Disk> Storage<D> {
             Durability::Os => {}
         }
         self.durable = self.staged;
-        let moved = self.publish(&groups)?;
+        self.publish(&groups)?;
         self.after_publish()?;
         if self.journal.wants_spare() && !self.journal.has_spare() {
             // If the disk is full, `make_room` will say so.
             let _ = self.journal.add_spare();
         }
-        if self.config.checkpointing == Checkpointing::Inline && self.is_checkpoint_due() {
-            self.try_checkpoint()?;
-        }
-        Ok(moved)
+        Ok(())
     }
 
     /// Whether the journal has grown so far that a checkpoint should be made.
@@ -426,7 +434,8 @@ impl<D: Disk> Storage<D> {
         self.remember_failure(result)
     }
 
-    /// Writes a checkpoint, so that recovery begins here. What is staged is committed first.
+    /// Writes a checkpoint, so that recovery begins here, unless one is running elsewhere or segments cannot be written now. What is
+    /// staged is committed first.
     pub fn checkpoint(&mut self) -> Result<(), JournalFailed> {
         self.check_failed()?;
         let result = self.try_checkpoint();
@@ -437,6 +446,10 @@ impl<D: Disk> Storage<D> {
     pub fn close(mut self) -> Result<(), JournalFailed> {
         self.commit()?;
         self.checkpoint()?;
+        if self.is_checkpoint_running {
+            // The one that runs is older than the end; the journal has the rest.
+            return Ok(());
+        }
         let path = self.config.directory.join(CLEAN_FILE);
         let mark = || {
             let file = self.shared.disk.open_or_create(&path)?;
@@ -610,6 +623,11 @@ impl<D: Disk> Storage<D> {
         }
     }
 
+    /// Recovery's: nobody waits for what it moved.
+    pub(crate) fn forget_moved(&mut self) {
+        self.moved.clear();
+    }
+
     pub(crate) fn touch(&mut self, slot: Slot) {
         if let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut)
             && !partition.is_touched
@@ -659,13 +677,12 @@ impl<D: Disk> Storage<D> {
     }
 
     /// Makes what the groups hold visible, and lets deletions take effect.
-    pub(crate) fn publish(&mut self, groups: &[Bytes]) -> Result<Vec<TopicPartition>, JournalFailed> {
-        let mut moved = Vec::with_capacity(self.touched.len());
+    pub(crate) fn publish(&mut self, groups: &[Bytes]) -> Result<(), JournalFailed> {
         let mut batches = Vec::with_capacity(self.touched.len());
         for slot in std::mem::take(&mut self.touched) {
-            if let Some(partition) = self.partition_mut(slot) {
+            if let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut) {
                 batches.push((slot, partition.publish(groups)));
-                moved.push(partition.name.clone());
+                self.moved.push(partition.name.clone());
             }
         }
         let bytes = groups.iter().map(Bytes::len).sum();
@@ -673,11 +690,11 @@ impl<D: Disk> Storage<D> {
         self.recent.push_back(RecentCommit { bytes, batches });
         for slot in std::mem::take(&mut self.deleted) {
             if let Some(partition) = self.slots.get_mut(slot).and_then(Option::take) {
-                moved.push(partition.name.clone());
+                self.moved.push(partition.name.clone());
                 self.set_aside(partition)?;
             }
         }
-        Ok(moved)
+        Ok(())
     }
 
     /// Renames a deleted partition's folder, so that its name is free. The next checkpoint removes it.
@@ -761,15 +778,11 @@ impl<D: Disk> Storage<D> {
     }
 
     pub(crate) fn prepare_checkpoint(&mut self) -> Result<Option<CheckpointWork<D>>, JournalFailed> {
+        if self.staged != self.durable {
+            self.make_durable()?;
+        }
         if self.is_checkpoint_running {
             return Ok(None);
-        }
-        if self.staged != self.durable {
-            // Its own checkpoint, if due, is this one.
-            let checkpointing = std::mem::replace(&mut self.config.checkpointing, Checkpointing::ByCaller);
-            let result = self.try_commit();
-            self.config.checkpointing = checkpointing;
-            result?;
         }
         for slot in 0..self.slots.len() {
             if !self.write_segments(slot)? {

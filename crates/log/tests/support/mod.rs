@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod model;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -65,7 +67,11 @@ pub(crate) fn plain(values: &[&str]) -> Bytes {
     batch(ProducerIdentity::NONE, -1, false, values)
 }
 
-pub(crate) fn append(storage: &mut Storage<FaultyDisk>, to: &TopicPartition, bytes: &[u8]) -> Result<Appended, AppendError> {
+pub(crate) fn append(
+    storage: &mut Storage<FaultyDisk>,
+    to: &TopicPartition,
+    bytes: &[u8],
+) -> Result<Appended, AppendError> {
     storage.append(to, bytes, Origin::CLIENT, NOW)
 }
 

@@ -1,0 +1,224 @@
+//! Every point at which a process can be killed or the power go: after each, recovery, and then everything is compared with a model.
+//!
+//! What holds afterwards: the state is the one after some number of units, exactly: watermarks, values by both isolations, topics, settings,
+//! producers with all five batches of their windows. That number is not below what was acknowledged, and not above what was staged. So nothing
+//! acknowledged is lost or doubled or out of order, a unit (a transaction's markers) is there whole or not at all, and what a reader saw it sees again.
+
+mod support;
+
+use atonce_kernel::chance::Chance;
+use atonce_log::{Checkpointing, Durability, Origin, Storage, StorageConfig};
+use atonce_testkit::disk::{Crash, FaultyDisk};
+use support::model::{Model, Run, Snapshot, Step, look, workload};
+use support::*;
+
+fn small() -> StorageConfig {
+    let mut config = config();
+    config.journal_file_bytes = 16 << 10;
+    config.journal_files_max = 3;
+    config.tail_bytes_max = 12 << 10;
+    config.segment_write_bytes = 1 << 10;
+    config.unsynced_files_max = 3;
+    config.reserve_bytes = 4 << 10;
+    config
+}
+
+/// What a run leaves when it stops: what may be found afterwards.
+struct Left {
+    history: Vec<Snapshot>,
+    acknowledged: usize,
+    is_finished: bool,
+}
+
+fn run(disk: &FaultyDisk, config: &StorageConfig, steps: &[Step]) -> Left {
+    match Storage::open(disk.clone(), config.clone(), NOW) {
+        Ok((storage, _)) => {
+            let mut run = Run::new(storage, Model::default());
+            let is_finished = run.all(steps).is_ok();
+            Left { history: run.history, acknowledged: run.acknowledged, is_finished }
+        }
+        Err(_) => Left { history: vec![Snapshot::default()], acknowledged: 0, is_finished: false },
+    }
+}
+
+/// Which states may be found.
+fn allowed(left: &Left, durability: Durability, crash: Crash) -> std::ops::RangeInclusive<usize> {
+    let last = left.history.len() - 1;
+    match (durability, crash) {
+        (Durability::Sync, Crash::Power | Crash::Process) | (Durability::Os, Crash::Process) => {
+            left.acknowledged..=last
+        }
+        // A prefix of what was acknowledged.
+        (Durability::Os, Crash::Power) => 0..=last,
+    }
+}
+
+/// Recovers and compares; returns the number of units that are there.
+fn recover_and_compare(
+    disk: &FaultyDisk,
+    config: &StorageConfig,
+    history: &[Snapshot],
+    allowed: std::ops::RangeInclusive<usize>,
+    story: &str,
+) -> (Storage<FaultyDisk>, usize) {
+    let (storage, _) = Storage::open(disk.clone(), config.clone(), NOW)
+        .unwrap_or_else(|error| panic!("{story}: recovery refuses: {error}"));
+    let found = look(&storage);
+    // States may repeat (a unit that changes nothing visible): the last one that fits.
+    let unit = history.iter().rposition(|snapshot| *snapshot == found);
+    let Some(unit) = unit else {
+        let nearest = history.get(*allowed.start()).unwrap();
+        panic!(
+            "{story}: no state of the run looks like what was found.\nfound: {found:#?}\nacknowledged: {nearest:#?}"
+        );
+    };
+    let is_allowed = allowed.clone().any(|unit| history[unit] == found);
+    assert!(is_allowed, "{story}: the state after unit {unit} was found, {allowed:?} are allowed");
+    (storage, unit)
+}
+
+/// More seeds for a longer look: `ATONCE_SEEDS=20 cargo test -p atonce-log --test crash`.
+#[expect(clippy::disallowed_methods, reason = "a test may be told how long to look")]
+fn seeds(usual: u64) -> u64 {
+    std::env::var("ATONCE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+struct Kind {
+    crash: Crash,
+    durability: Durability,
+    checkpointing: Checkpointing,
+    seeds: u64,
+}
+
+fn every_crash_point(kind: &Kind, workload_seed: u64, units: u64) {
+    let steps = workload(workload_seed, units);
+    let mut config = small();
+    config.durability = kind.durability;
+    config.checkpointing = kind.checkpointing;
+    let points = {
+        let disk = FaultyDisk::new();
+        let left = run(&disk, &config, &steps);
+        assert!(left.is_finished, "the workload runs through when nothing fails");
+        disk.points()
+    };
+    assert!(points > units, "{points} points for {units} units");
+    for point in 1..=points {
+        for seed in 0..seeds(kind.seeds) {
+            let story = format!(
+                "workload {workload_seed}, {:?}, {:?}, stopped at point {point} of {points}, seed {seed}",
+                kind.durability, kind.crash
+            );
+            let mut chance = Chance::from_seed(seed * 1_000_003 + point);
+            let disk = FaultyDisk::new();
+            disk.stop_at(point);
+            let left = run(&disk, &config, &steps);
+            assert!(disk.is_stopped(), "{story}: it did not get there");
+            let allowed = allowed(&left, kind.durability, kind.crash);
+            let mut disk = disk.restart(kind.crash, &mut chance);
+
+            // Sometimes recovery is interrupted as well, and more than once. An interrupted one has answered nobody.
+            while chance.one_in(1, 2) {
+                disk.stop_at(1 + chance.below(40));
+                drop(Storage::open(disk.clone(), config.clone(), NOW));
+                disk = disk.restart(kind.crash, &mut chance);
+            }
+
+            let (storage, unit) = recover_and_compare(&disk, &config, &left.history, allowed, &story);
+            drop(storage);
+
+            // Once recovery has answered, all of it is durable, and a second one finds the same.
+            for crash in [Crash::Process, Crash::Power] {
+                disk = disk.restart(crash, &mut chance);
+                let (mut storage, again) = recover_and_compare(&disk, &config, &left.history, unit..=unit, &story);
+                assert_eq!(again, unit, "{story}: recovered twice");
+                assert_duplicates_are_known(&mut storage, &left.history[unit], &story);
+            }
+        }
+    }
+}
+
+/// Sends every batch of every window of the plain idempotent producer again.
+fn assert_duplicates_are_known(storage: &mut Storage<FaultyDisk>, snapshot: &Snapshot, story: &str) {
+    for (name, log) in &snapshot.logs {
+        let (topic, index) = name.rsplit_once('-').unwrap();
+        let partition = tp(topic, index.parse().unwrap());
+        for producer in log.producers.iter().filter(|producer| producer.id == 7) {
+            for (base, last, offset) in &producer.window {
+                let values = vec!["again"; (last - base + 1) as usize];
+                let identity = atonce_kernel::ProducerIdentity::new(producer.id, producer.epoch);
+                let bytes = batch(identity, *base, false, &values);
+                let appended = storage.append(&partition, &bytes, Origin::CLIENT, NOW).unwrap();
+                assert!(appended.duplicate && appended.base_offset == *offset, "{story}: {name}, sequence {base}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing_at_any_point() {
+    for workload_seed in 0..3 {
+        let kind = Kind {
+            crash: Crash::Process,
+            durability: Durability::Sync,
+            checkpointing: Checkpointing::Inline,
+            seeds: 1,
+        };
+        every_crash_point(&kind, workload_seed, 60);
+    }
+}
+
+#[test]
+fn power_loss_loses_nothing_that_was_acknowledged_at_any_point() {
+    for workload_seed in 10..13 {
+        let kind =
+            Kind { crash: Crash::Power, durability: Durability::Sync, checkpointing: Checkpointing::Inline, seeds: 2 };
+        every_crash_point(&kind, workload_seed, 60);
+    }
+}
+
+#[test]
+fn power_loss_during_checkpoints_that_run_beside_the_writer_loses_nothing() {
+    let kind =
+        Kind { crash: Crash::Power, durability: Durability::Sync, checkpointing: Checkpointing::ByCaller, seeds: 2 };
+    every_crash_point(&kind, 20, 60);
+}
+
+#[test]
+fn without_syncs_a_killed_process_loses_nothing_at_any_point() {
+    let kind =
+        Kind { crash: Crash::Process, durability: Durability::Os, checkpointing: Checkpointing::Inline, seeds: 1 };
+    every_crash_point(&kind, 30, 60);
+}
+
+#[test]
+fn without_syncs_power_loss_leaves_a_prefix() {
+    let kind = Kind { crash: Crash::Power, durability: Durability::Os, checkpointing: Checkpointing::Inline, seeds: 2 };
+    every_crash_point(&kind, 40, 60);
+}
+
+/// The trap: after a sync that failed, the pages read well, and the next sync says success.
+#[test]
+fn after_a_sync_that_failed_recovery_does_not_believe_pages_that_read_well() {
+    let steps = workload(50, 60);
+    let config = small();
+    let syncs = {
+        let disk = FaultyDisk::new();
+        run(&disk, &config, &steps);
+        disk.syncs()
+    };
+    for sync in 1..=syncs {
+        for seed in 0..seeds(2) {
+            let story = format!("sync {sync} of {syncs} failed, seed {seed}");
+            let mut chance = Chance::from_seed(seed * 7919 + sync);
+            let disk = FaultyDisk::new();
+            disk.fail_sync_at(sync);
+            let left = run(&disk, &config, &steps);
+            let disk = disk.restart(Crash::Process, &mut chance);
+            let allowed = allowed(&left, Durability::Sync, Crash::Process);
+            let (storage, unit) = recover_and_compare(&disk, &config, &left.history, allowed, &story);
+            drop(storage);
+            let disk = disk.restart(Crash::Power, &mut chance);
+            recover_and_compare(&disk, &config, &left.history, unit..=unit, &story);
+        }
+    }
+}
