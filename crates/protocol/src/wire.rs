@@ -46,6 +46,16 @@ pub trait Message: Sized + Default + Clone + std::fmt::Debug + PartialEq {
         Ok((version, message))
     }
 
+    /// [`decode_versioned`](Self::decode_versioned), for messages whose layout only grows at its end: a version above
+    /// ours is read as our highest, and what it adds is left unread. The consumer protocol's subscriptions and
+    /// assignments are so: members of one group may run different clients.
+    fn decode_versioned_or_later(bytes: Bytes) -> Result<(i16, Self), DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let version = reader.i16()?;
+        let message = Self::decode(&mut reader, version.min(*Self::VERSIONS.end()))?;
+        Ok((version, message))
+    }
+
     /// Writes it behind its version.
     ///
     /// Layout: `version i16 | message`.

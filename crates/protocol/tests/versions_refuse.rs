@@ -1,9 +1,10 @@
 //! What a version cannot say is refused by name, unless Kafka's schema lets it drop.
 
+use atonce_protocol::messages::consumer_protocol_subscription::ConsumerProtocolSubscription;
 use atonce_protocol::messages::fetch_request::FetchRequest;
 use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use atonce_protocol::messages::txn_offset_commit_request::TxnOffsetCommitRequest;
-use atonce_protocol::{EncodeError, Message, RawTaggedField};
+use atonce_protocol::{DecodeError, EncodeError, Message, RawTaggedField};
 use bytes::{Bytes, BytesMut};
 
 fn encode(message: &impl Message, version: i16) -> Result<BytesMut, EncodeError> {
@@ -56,6 +57,26 @@ fn unknown_tagged_fields_are_kept_in_order_and_refused_where_there_are_no_tags()
     assert!(matches!(none, Err(EncodeError::FieldNotInVersion { field: "unknown_tagged_fields", .. })));
     let twice = FetchRequest { unknown_tagged_fields: vec![unknown(0)], ..request };
     assert_eq!(encode(&twice, 18), Err(EncodeError::TagOutOfOrder { tag: 0 }));
+}
+
+#[test]
+fn a_subscription_from_the_future_is_read_as_far_as_we_know_it() {
+    let subscription = ConsumerProtocolSubscription {
+        topics: vec!["in".to_owned()],
+        generation_id: 7,
+        rack_id: Some("r".to_owned()),
+        ..ConsumerProtocolSubscription::default()
+    };
+    let mut bytes = subscription.encode_versioned(3).expect("encodes").to_vec();
+    bytes[1] = 9;
+    bytes.extend(b"what version 9 adds");
+    let bytes = Bytes::from(bytes);
+    let read = ConsumerProtocolSubscription::decode_versioned_or_later(bytes.clone());
+    assert_eq!(read, Ok((9, subscription)));
+    let strict = ConsumerProtocolSubscription::decode_versioned(bytes);
+    assert!(matches!(strict, Err(DecodeError::UnsupportedVersion { version: 9, .. })));
+    let negative = ConsumerProtocolSubscription::decode_versioned_or_later(Bytes::from_static(&[0xff, 0xff, 0, 0]));
+    assert!(matches!(negative, Err(DecodeError::UnsupportedVersion { version: -1, .. })));
 }
 
 #[test]
