@@ -11,15 +11,7 @@ mod connection;
 use std::time::{Duration, Instant};
 
 use ask::Asker;
-struct Broker;
-impl Broker {
-    async fn temporary() -> Result<Self, ()> {
-        Err(())
-    }
-    fn bootstrap_servers(&self) -> String {
-        String::new()
-    }
-}
+use atonce_broker::Broker;
 
 const QUESTIONS: &str = include_str!("../../testdata/transactions_on_apache_kafka.txt");
 
