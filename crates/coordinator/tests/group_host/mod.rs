@@ -9,11 +9,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use atonce_coordinator::group::classic::{JoinProtocol, State, Waiting};
-use atonce_coordinator::group::command::{Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, SyncGroup};
+use atonce_coordinator::group::classic::{Classic, JoinProtocol, State, Waiting};
+use atonce_coordinator::group::command::{
+    Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, OffsetCommit, OffsetFetch, OffsetToCommit, OffsetToFetch,
+    SyncGroup, TxnOffsetCommit,
+};
+use atonce_coordinator::group::reply::{JoinRefused, Joined};
 use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Note, Record, Reply};
 use atonce_coordinator::{Context, Decision, Entry, Shard, Waiter};
-use atonce_kernel::{GroupId, MemberId, Outcome, ProducerId, ProducerIdentity, Timestamp, TopicPartition, Uuid};
+use atonce_kernel::{
+    GroupId, GroupInstanceId, MemberId, Outcome, ProducerId, ProducerIdentity, Timestamp, TopicPartition, Uuid,
+};
+use atonce_protocol::ErrorCode;
 use bytes::Bytes;
 
 /// What stands in the log.
@@ -269,4 +276,136 @@ pub(crate) fn leave(member: &MemberId) -> LeaveGroup {
 pub(crate) fn only(decision: &Decision<GroupCoordinator>) -> &Reply {
     assert_eq!(decision.replies.len(), 1, "{decision:?}");
     &decision.replies[0].1
+}
+
+/// A group with members that have their assignments, for tests that begin there.
+pub(crate) struct Group {
+    pub(crate) host: Host,
+    pub(crate) generation: i32,
+    /// Sorted: the first one leads.
+    pub(crate) members: Vec<MemberId>,
+}
+
+impl Group {
+    /// Old clients (JoinGroup 3) without a name of their own.
+    pub(crate) fn of(clients: &[&str]) -> Self {
+        Self::with(clients, |client| JoinGroup { version: 3, ..join(client, None) })
+    }
+
+    /// Clients with a name of their own, the same as the client's.
+    pub(crate) fn of_static(clients: &[&str]) -> Self {
+        Self::with(clients, |client| JoinGroup { instance: Some(GroupInstanceId::from(client)), ..join(client, None) })
+    }
+
+    fn with(clients: &[&str], request: impl Fn(&str) -> JoinGroup) -> Self {
+        let config = GroupConfig { initial_rebalance_delay_ms: 0, ..GroupConfig::default() };
+        let mut host = Host::new(config);
+        // All are there before the first window closes, so there is one generation only.
+        for client in clients {
+            host.ask(&Command::JoinGroup(request(client)));
+        }
+        host.tick();
+        let group = host.group();
+        let (generation, members) = (group.generation, group.members.keys().cloned().collect::<Vec<_>>());
+        let parts = ["p0", "p1", "p2", "p3"];
+        for member in members.iter().skip(1) {
+            host.ask(&Command::SyncGroup(sync(generation, member, &[])));
+        }
+        let assignments: Vec<_> = members.iter().zip(parts).collect();
+        host.ask(&Command::SyncGroup(sync(generation, &members[0], &assignments)));
+        assert!(matches!(host.group().state, State::Stable { .. }));
+        Self { host, generation, members }
+    }
+
+    pub(crate) fn beat(&mut self, member: usize) -> ErrorCode {
+        let command = Command::Heartbeat(beat(self.generation, &self.members[member]));
+        match only(&self.host.ask(&command)) {
+            Reply::Heartbeat(error) => *error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The member joins again, saying the same as before.
+    pub(crate) fn rejoin(&mut self, member: usize) -> Decision<GroupCoordinator> {
+        let id = self.members[member].clone();
+        let known = self.host.group().members.get(&id).cloned();
+        let instance = known.as_ref().and_then(|known| known.instance.clone());
+        self.host.ask(&Command::JoinGroup(JoinGroup { instance, ..join("again", Some(&id)) }))
+    }
+}
+
+impl Host {
+    pub(crate) fn group(&self) -> &Classic {
+        self.shard.group(&GroupId::from("g")).expect("the group is there")
+    }
+
+    /// What a JoinGroup is answered at once.
+    pub(crate) fn ask_join(&mut self, request: JoinGroup) -> Result<Joined, JoinRefused> {
+        match only(&self.ask(&Command::JoinGroup(request))) {
+            Reply::JoinGroup(reply) => reply.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What a JoinGroup is refused with at once.
+    pub(crate) fn refused_join(&mut self, request: JoinGroup) -> ErrorCode {
+        self.ask_join(request).expect_err("it is not let in").error
+    }
+
+    /// What becomes of an offset committed outside transactions.
+    pub(crate) fn commit(&mut self, generation: i32, member: Option<&MemberId>, instance: Option<&str>) -> ErrorCode {
+        self.first_error(&Command::OffsetCommit(OffsetCommit {
+            version: 9,
+            group: GroupId::from("g"),
+            generation,
+            member: member.cloned(),
+            instance: instance.map(GroupInstanceId::from),
+            retention_ms: None,
+            offsets: vec![offset("x-0", 5)],
+        }))
+    }
+
+    /// What becomes of an offset sent in a transaction of producer 1.
+    pub(crate) fn send(&mut self, generation: i32, member: Option<&MemberId>, instance: Option<&str>) -> ErrorCode {
+        self.send_offset(generation, member, instance, 5)
+    }
+
+    pub(crate) fn send_offset(
+        &mut self,
+        generation: i32,
+        member: Option<&MemberId>,
+        instance: Option<&str>,
+        value: i64,
+    ) -> ErrorCode {
+        self.first_error(&Command::TxnOffsetCommit(TxnOffsetCommit {
+            version: 3,
+            producer: ProducerIdentity::new(1, 0),
+            group: GroupId::from("g"),
+            generation,
+            member: member.cloned(),
+            instance: instance.map(GroupInstanceId::from),
+            offsets: vec![offset("x-0", value)],
+        }))
+    }
+
+    fn first_error(&mut self, command: &Command) -> ErrorCode {
+        match only(&self.ask(command)) {
+            Reply::OffsetsCommitted(answers) => answers[0].1,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The offset of `x-0`, and its error.
+    pub(crate) fn fetch(&mut self, require_stable: bool) -> (i64, ErrorCode) {
+        let wanted = OffsetToFetch { topic_partition: partition("x-0"), topic_id: Uuid::ZERO };
+        let fetch = OffsetFetch { group: GroupId::from("g"), partitions: Some(vec![wanted]), require_stable };
+        match only(&self.ask(&Command::OffsetFetch(fetch))) {
+            Reply::OffsetsFetched(offsets) => (offsets[0].offset, offsets[0].error),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub(crate) fn offset(at: &str, offset: i64) -> OffsetToCommit {
+    OffsetToCommit { topic_partition: partition(at), topic_id: Uuid::ZERO, offset, leader_epoch: -1, metadata: None }
 }
