@@ -126,17 +126,19 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// What a broker answers to it, as Kafka does: damage is `CORRUPT_MESSAGE`, sense is `INVALID_RECORD`.
+    /// What a broker answers to it. `CORRUPT_MESSAGE` invites the client to send again, so it is kept for damage on
+    /// the way; what would be the same the next time is `INVALID_RECORD`. Apache Kafka 4.4 answers so too, but for
+    /// bytes that their codec cannot read, of which it only says `UNKNOWN_SERVER_ERROR`.
     #[must_use]
     pub fn error_code(&self) -> ErrorCode {
         match self {
+            Self::BatchTooShort { .. } | Self::UnknownMagic { .. } | Self::Checksum { .. } => ErrorCode::CorruptMessage,
             Self::Truncated { .. }
-            | Self::BatchTooShort { .. }
-            | Self::UnknownMagic { .. }
-            | Self::Checksum { .. }
+            | Self::OldMagic { .. }
             | Self::UnknownCompression { .. }
-            | Self::Decompression { .. } => ErrorCode::CorruptMessage,
-            Self::OldMagic { .. } | Self::MalformedRecord { .. } | Self::NotAllowed { .. } => ErrorCode::InvalidRecord,
+            | Self::Decompression { .. }
+            | Self::MalformedRecord { .. }
+            | Self::NotAllowed { .. } => ErrorCode::InvalidRecord,
             Self::CompressionNotBuilt { .. } => ErrorCode::UnsupportedCompressionType,
             Self::TooLargeDecompressed { .. } => ErrorCode::MessageTooLarge,
         }
