@@ -32,8 +32,8 @@ use atonce_coordinator::Waiter;
 use atonce_kernel::chance::Chance;
 use atonce_kernel::{ProducerId, Timestamp, TopicName, TopicPartition, Uuid};
 use atonce_log::{
-    AppendError, Appended, Durability, Marker, Origin, PartitionReader, ProducerRefusal, StageError, Storage,
-    StorageConfig,
+    AppendError, Appended, CheckpointDone, Checkpointing, Durability, Marker, Origin, PartitionReader, ProducerRefusal,
+    StageError, Storage, StorageConfig,
 };
 use atonce_protocol::ErrorCode;
 use tokio::sync::oneshot;
@@ -66,6 +66,9 @@ const GROUP_BYTES: usize = 8 << 20;
 /// Producer ids are taken from the log in blocks of so many, so that few of them cost an entry (Kafka takes 1,000).
 const PRODUCER_IDS_PER_BLOCK: u32 = 1000;
 
+/// How long to wait before a checkpoint that could not be written is tried again.
+const CHECKPOINT_RETRY_MS: i64 = 1000;
+
 /// How often silent producers are looked for (Kafka: `producer.id.expiration.check.interval.ms`).
 const PRODUCER_EXPIRY_INTERVAL_MS: i64 = 600_000;
 
@@ -83,6 +86,8 @@ impl EngineHandle {
 /// What wakes the writer, besides its own deadlines.
 enum WakeUp {
     Work(Work),
+    /// A checkpoint is written, or was tried.
+    Checkpointed(CheckpointDone),
     Stop(Stop),
 }
 
@@ -131,7 +136,7 @@ pub(crate) async fn start(
             let crash = Arc::clone(&crash);
             let folder = folder.clone();
             move || {
-                let engine = match Engine::open(&folder, durability, settings) {
+                let mut engine = match Engine::open(&folder, durability, settings, handle.0.clone()) {
                     Ok(engine) => engine,
                     Err(reason) => {
                         let _ = opened.send(Err(reason));
@@ -147,7 +152,13 @@ pub(crate) async fn start(
                 if opened.send(Ok(shared)).is_err() {
                     return Ok(());
                 }
-                engine.run(&receiver, &crash)
+                let ended = engine.run(&receiver, &crash);
+                // Nobody else may have the folder while a checkpoint is still being written into it.
+                engine.join_checkpoint();
+                match ended? {
+                    Stop::Clean => engine.storage.close().map_err(|error| StopError(error.to_string())),
+                    Stop::Crash => Ok(()),
+                }
             }
         })
         .map_err(StartError::Thread)?;
@@ -179,16 +190,26 @@ pub(crate) struct Engine {
     changed_topics: BTreeSet<TopicName>,
     staged_bytes: usize,
     next_producer_expiry: Timestamp,
+    /// The checkpoint that is being written.
+    checkpoint: Option<std::thread::JoinHandle<()>>,
+    next_checkpoint: Timestamp,
+    wake_ups: mpsc::Sender<WakeUp>,
     /// Set by a failure of the journal: nothing more is answered.
     failed: Option<String>,
 }
 
 impl Engine {
-    fn open(folder: &Path, durability: Durability, settings: Arc<Settings>) -> Result<Self, String> {
+    fn open(
+        folder: &Path,
+        durability: Durability,
+        settings: Arc<Settings>,
+        wake_ups: mpsc::Sender<WakeUp>,
+    ) -> Result<Self, String> {
         let now = wall_clock();
         let mut config = StorageConfig::new(folder);
         config.durability = durability;
         config.boot_id = boot_id();
+        config.checkpointing = Checkpointing::ByCaller;
         let (storage, report) = Storage::open(StdDisk::new(folder), config, now).map_err(|error| error.to_string())?;
         tracing::info!(folder = %folder.display(), ?report, "opened");
         let mut chance = Chance::from_seed(entropy());
@@ -208,19 +229,22 @@ impl Engine {
             changed_topics: BTreeSet::new(),
             staged_bytes: 0,
             next_producer_expiry: now.plus_ms(PRODUCER_EXPIRY_INTERVAL_MS),
+            checkpoint: None,
+            next_checkpoint: now,
+            wake_ups,
             failed: None,
         };
         engine.recover()?;
         Ok(engine)
     }
 
-    fn run(mut self, wake_ups: &mpsc::Receiver<WakeUp>, crash: &AtomicBool) -> Result<(), StopError> {
+    fn run(&mut self, wake_ups: &mpsc::Receiver<WakeUp>, crash: &AtomicBool) -> Result<Stop, StopError> {
         loop {
             let first = match self.wait(wake_ups) {
                 Ok(wake_up) => Some(wake_up),
                 Err(mpsc::RecvTimeoutError::Timeout) => None,
                 // Nobody is left who could stop us in words.
-                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(Stop::Crash),
             };
             self.now = wall_clock();
             let mut stop = None;
@@ -228,10 +252,11 @@ impl Engine {
             let mut taken = 0;
             while let Some(wake_up) = next {
                 if crash.load(Ordering::SeqCst) {
-                    return Ok(());
+                    return Ok(Stop::Crash);
                 }
                 match wake_up {
-                    WakeUp::Work(work) => work(&mut self),
+                    WakeUp::Work(work) => work(self),
+                    WakeUp::Checkpointed(done) => self.finish_checkpoint(done),
                     WakeUp::Stop(how) => stop = Some(how),
                 }
                 taken += 1;
@@ -240,18 +265,70 @@ impl Engine {
             }
             self.do_what_is_due();
             if crash.load(Ordering::SeqCst) {
-                return Ok(());
+                return Ok(Stop::Crash);
             }
             self.commit();
+            self.begin_checkpoint_if_due();
             if let Some(reason) = self.failed.take() {
                 tracing::error!(reason, "the writer stops: nothing more is acknowledged");
                 return Err(StopError(reason));
             }
             match stop {
-                Some(Stop::Clean) => return self.storage.close().map_err(|error| StopError(error.to_string())),
-                Some(Stop::Crash) => return Ok(()),
+                Some(Stop::Clean) => {
+                    self.await_checkpoint(wake_ups);
+                    return Ok(Stop::Clean);
+                }
+                Some(Stop::Crash) => return Ok(Stop::Crash),
                 None => {}
             }
+        }
+    }
+
+    /// Begins a checkpoint when the journal has grown so far. The slow part runs beside us, on a thread of its own.
+    fn begin_checkpoint_if_due(&mut self) {
+        if self.failed.is_some() || self.next_checkpoint > self.now || !self.storage.is_checkpoint_due() {
+            return;
+        }
+        self.next_checkpoint = self.now.plus_ms(CHECKPOINT_RETRY_MS);
+        let work = match self.storage.begin_checkpoint() {
+            Ok(Some(work)) => work,
+            Ok(None) => return,
+            Err(error) => {
+                self.failed = Some(error.to_string());
+                return;
+            }
+        };
+        let wake_ups = self.wake_ups.clone();
+        let thread = std::thread::Builder::new().name("atonce-checkpoint".to_owned()).spawn(move || {
+            let _ = wake_ups.send(WakeUp::Checkpointed(work.run()));
+        });
+        match thread {
+            Ok(thread) => self.checkpoint = Some(thread),
+            Err(error) => self.failed = Some(format!("the checkpoint's thread could not be started: {error}")),
+        }
+    }
+
+    fn finish_checkpoint(&mut self, done: CheckpointDone) {
+        self.join_checkpoint();
+        if let Err(error) = self.storage.finish_checkpoint(done) {
+            self.failed = Some(error.to_string());
+        }
+    }
+
+    /// Waits until the checkpoint that runs, if one does, is written; all else that is asked for by then is dropped.
+    fn await_checkpoint(&mut self, wake_ups: &mpsc::Receiver<WakeUp>) {
+        while self.checkpoint.is_some() {
+            match wake_ups.recv() {
+                Ok(WakeUp::Checkpointed(done)) => self.finish_checkpoint(done),
+                Ok(WakeUp::Work(_) | WakeUp::Stop(_)) => {}
+                Err(mpsc::RecvError) => self.join_checkpoint(),
+            }
+        }
+    }
+
+    fn join_checkpoint(&mut self) {
+        if let Some(thread) = self.checkpoint.take() {
+            let _ = thread.join();
         }
     }
 
