@@ -18,7 +18,10 @@ use manifest::Manifest;
 /// Errors: the faults, one a line.
 pub fn run() -> Result<(), String> {
     let texts = Texts::read(root()).map_err(|error| format!("cannot read the workspace: {error}"))?;
-    let faults = faults(&texts);
+    let mut faults = faults(&texts);
+    if let Err(stale) = crate::generate::check() {
+        faults.push(format!("{stale:#}"));
+    }
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 
@@ -245,8 +248,10 @@ fn pure_crates_are_fenced(texts: &Texts) -> Vec<String> {
             faults.push(format!("crates/{folder}/clippy.toml: is not {PATTERN}; copy it"));
         }
         let library = texts.get(&format!("crates/{folder}/src/lib.rs")).unwrap_or_default();
-        let warned: String =
-            library.lines().filter(|line| line.starts_with("#![warn(") || line.starts_with("    clippy::")).collect();
+        let warned: String = library
+            .lines()
+            .filter(|line| (line.starts_with("#![") && line.contains("warn(")) || line.starts_with("    clippy::"))
+            .collect();
         for lint in LINTS.iter().filter(|lint| !warned.contains(**lint)) {
             faults.push(format!("crates/{folder}/src/lib.rs: a pure crate without `#![warn({lint})]`"));
         }

@@ -136,7 +136,10 @@ fn refuse(waiter: Waiter, request: &InitProducerId, error: ErrorCode) -> Decisio
 /// An id with no transaction in the way: now, or once that is completed.
 struct Settled {
     transaction: Transaction,
-    /// Who gave way to the present producer and may ask for that again.
+    /// The present identity, if anybody was told of it. The one under which a transaction is about to be aborted nobody
+    /// knows, so who names it guesses.
+    told: Option<ProducerIdentity>,
+    /// Who gave way to the present identity, and may ask for that again.
     retired: Option<ProducerIdentity>,
 }
 
@@ -144,27 +147,28 @@ impl Settled {
     /// The state in which an initialisation that comes now will be answered.
     fn of(registration: &Registration, context: &Context) -> Self {
         let Registration { transaction, noted, .. } = registration;
+        let told = Some(transaction.producer);
         match transaction.state {
-            State::Empty => Self { transaction: transaction.clone(), retired: noted.retired },
+            State::Empty => Self { transaction: transaction.clone(), told, retired: noted.retired },
             State::Complete { .. } => Self::by_end(transaction.clone()),
             State::Ongoing { .. } => {
-                Self::by_end(End::of(transaction, Outcome::Abort, Protocol::V2, context).settled())
+                let aborted = End::of(transaction, Outcome::Abort, Protocol::V2, context).settled();
+                Self { transaction: aborted, told: None, retired: told }
             }
             State::Prepared { .. } => {
                 let completed = Self::by_end(transaction.settled(context.now));
                 // A new instance that is held has fenced those before it, though it has no answer yet.
                 match noted.held.as_ref().map(|held| completed.initialize(context, &held.request)) {
-                    Some(Ok(initialized)) => {
-                        Self { transaction: initialized.transaction, retired: initialized.retired }
-                    }
+                    Some(Ok(Initialized { transaction, retired, .. })) => Self { transaction, told: None, retired },
                     Some(Err(_)) | None => completed,
                 }
             }
         }
     }
 
+    /// After an end: its reply told who comes next.
     fn by_end(completed: Transaction) -> Self {
-        Self { retired: completed.retired_by_end(), transaction: completed }
+        Self { told: Some(completed.producer), retired: completed.retired_by_end(), transaction: completed }
     }
 
     /// Whom `request` makes the producer.
@@ -175,10 +179,10 @@ impl Settled {
         let present = self.transaction.producer;
         let named = request.expected.id.is_some().then_some(request.expected);
         let (producer, retired) = match named {
-            Some(named) if named == present => (after(present, context), Some(present)),
-            Some(named) if Some(named) == self.retired => (present, Some(named)),
-            Some(_) => return Err(ErrorCode::ProducerFenced),
             None => (after(present, context), None),
+            Some(_) if named == self.told => (after(present, context), named),
+            Some(_) if named == self.retired => (present, named),
+            Some(_) => return Err(ErrorCode::ProducerFenced),
         };
         Ok(Initialized {
             transaction: self.transaction.initialized(producer, request.transaction_timeout_ms, context.now),

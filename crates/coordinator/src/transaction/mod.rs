@@ -136,6 +136,18 @@ enum Change {
     HoldsNone,
 }
 
+impl Note {
+    /// The note in a few words, for logs and tests; `name` names a waiter.
+    pub fn describe(&self, name: impl Fn(Waiter) -> String) -> String {
+        match &self.change {
+            Change::Retired(identity) => format!("retired {identity}"),
+            Change::Written(partitions) => format!("written {partitions:?}"),
+            Change::Holds(held) => format!("holds {}", name(held.waiter)),
+            Change::HoldsNone => "holds none".to_owned(),
+        }
+    }
+}
+
 impl TransactionCoordinator {
     /// A coordinator that knows no transactional id yet.
     #[must_use]

@@ -1,0 +1,149 @@
+//! The commands, as people run them, against a broker in a process of its own.
+
+mod support;
+
+use support::{Served, atonce, fail, succeed};
+
+#[test]
+fn what_is_produced_is_consumed() {
+    let data = tempfile::tempdir().expect("a folder");
+    let broker = Served::start(data.path(), "os");
+    succeed(&mut broker.atonce(&["topics", "create", "orders", "--partitions", "3"]), "");
+    assert!(succeed(&mut broker.atonce(&["topics", "list", "--json"]), "").contains(r#""topic":"orders""#));
+    let described = succeed(&mut broker.atonce(&["topics", "describe", "orders", "--json"]), "");
+    let described: serde_json::Value = serde_json::from_str(&described).expect("a line of JSON");
+    assert_eq!(described["partitions"].as_array().map(Vec::len), Some(3), "{described}");
+
+    succeed(&mut broker.atonce(&["produce", "orders", "--partition", "1"]), "one\ntwo\n\nfour");
+    let read = ["consume", "orders", "--from", "beginning", "--until-end"];
+    assert_eq!(succeed(&mut broker.atonce(&read), ""), "one\ntwo\n\nfour\n");
+    assert_eq!(succeed(&mut broker.atonce(&[&read[..], &["--count", "2"]].concat()), ""), "one\ntwo\n");
+    let from_two = ["consume", "orders", "--from", "2", "--partition", "1", "--count", "2"];
+    assert_eq!(succeed(&mut broker.atonce(&from_two), ""), "\nfour\n");
+    let empty = ["consume", "orders", "--from", "beginning", "--partition", "0", "--until-end"];
+    assert_eq!(succeed(&mut broker.atonce(&empty), ""), "");
+
+    succeed(&mut broker.atonce(&["topics", "delete", "orders"]), "");
+    assert!(!succeed(&mut broker.atonce(&["topics", "list"]), "").contains("orders"));
+}
+
+#[test]
+fn keys_are_split_off_and_printed() {
+    let data = tempfile::tempdir().expect("a folder");
+    let broker = Served::start(data.path(), "os");
+    succeed(&mut broker.atonce(&["topics", "create", "totals", "--partitions", "1"]), "");
+    succeed(&mut broker.atonce(&["produce", "totals", "--key-separator", "="]), "alice=3\nbob=5=6\nnobody\n");
+    let read = ["consume", "totals", "--from", "beginning", "--until-end", "--print-keys"];
+    assert_eq!(succeed(&mut broker.atonce(&read), ""), "alice\t3\nbob\t5=6\nnull\tnobody\n");
+}
+
+#[test]
+fn transactional_lines_are_there_as_committed() {
+    let data = tempfile::tempdir().expect("a folder");
+    let broker = Served::start(data.path(), "sync");
+    succeed(&mut broker.atonce(&["topics", "create", "orders", "--partitions", "2"]), "");
+    let produce =
+        ["produce", "orders", "--transactional-id", "loader", "--lines-per-transaction", "2", "--partition", "0"];
+    succeed(&mut broker.atonce(&produce), "1\n2\n3\n4\n5\n");
+    let read = ["consume", "orders", "--from", "beginning", "--until-end", "--isolation", "committed"];
+    assert_eq!(succeed(&mut broker.atonce(&read), ""), "1\n2\n3\n4\n5\n");
+}
+
+#[test]
+fn a_group_goes_on_where_it_left_off() {
+    let data = tempfile::tempdir().expect("a folder");
+    let broker = Served::start(data.path(), "os");
+    succeed(&mut broker.atonce(&["topics", "create", "orders", "--partitions", "1"]), "");
+    succeed(&mut broker.atonce(&["produce", "orders"]), "1\n2\n3\n");
+    let two = ["consume", "orders", "--from", "beginning", "--group", "printers", "--count", "2"];
+    assert_eq!(succeed(&mut broker.atonce(&two), ""), "1\n2\n");
+    let one = ["consume", "orders", "--from", "beginning", "--group", "printers", "--count", "1"];
+    assert_eq!(succeed(&mut broker.atonce(&one), ""), "3\n");
+}
+
+#[test]
+fn a_broker_ends_cleanly_at_a_signal_and_keeps_what_it_had() {
+    let data = tempfile::tempdir().expect("a folder");
+    for (round, signal) in ["TERM", "INT", "KILL"].into_iter().enumerate() {
+        let broker = Served::start(data.path(), "sync");
+        if round == 0 {
+            succeed(&mut broker.atonce(&["topics", "create", "orders", "--partitions", "1"]), "");
+        }
+        succeed(&mut broker.atonce(&["produce", "orders"]), &format!("{round}\n"));
+        let status = broker.end(signal);
+        assert_eq!(status.success(), signal != "KILL", "{signal}: {status}");
+    }
+    let broker = Served::start(data.path(), "sync");
+    let read = ["consume", "orders", "--from", "beginning", "--until-end"];
+    assert_eq!(succeed(&mut broker.atonce(&read), ""), "0\n1\n2\n");
+}
+
+#[test]
+fn whoever_asks_wrongly_is_told_and_gets_status_two() {
+    for wrong in [
+        &["nonsense"][..],
+        &["topics", "create"],
+        &["topics", "create", "x", "--partitions", "0"],
+        &["consume", "x", "--from", "yesterday"],
+        &["consume", "x", "--until-end", "--group", "g"],
+        &["produce", "x", "--lines-per-transaction", "5"],
+        &["broker"],
+        &["broker", "--data-dir", "x", "-s", "no-equals-sign"],
+        &["demo", "--guarantee", "twice"],
+        &["demo", "--partitions", "0"],
+        &["demo", "--durability", "os", "--bootstrap-servers", "127.0.0.1:1"],
+    ] {
+        let told = fail(atonce().args(wrong), 2);
+        assert!(told.contains("--help") || told.contains("Usage"), "{wrong:?}: {told}");
+    }
+}
+
+#[test]
+fn what_fails_says_what_to_do_and_gets_status_one() {
+    // Nobody listens on a port that was just given back.
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address").port();
+    let nobody = format!("127.0.0.1:{port}");
+    let told = fail(atonce().args(["topics", "list", "--bootstrap-servers", &nobody]), 1);
+    assert!(told.contains(&nobody) && told.contains("atonce broker"), "{told}");
+
+    let told = fail(atonce().args(["demo", "/no/such/file"]), 1);
+    assert!(told.contains("/no/such/file") && told.contains("name a file"), "{told}");
+
+    let data = tempfile::tempdir().expect("a folder");
+    let broker = Served::start(data.path(), "os");
+    for command in [
+        &["consume", "nothing"][..],
+        &["produce", "nothing"],
+        &["topics", "describe", "nothing"],
+        &["topics", "delete", "nothing"],
+    ] {
+        let told = fail(&mut broker.atonce(command), 1);
+        assert!(told.contains("nothing") && told.contains("atonce topics"), "{command:?}: {told}");
+    }
+    succeed(&mut broker.atonce(&["topics", "create", "once"]), "");
+    let told = fail(&mut broker.atonce(&["topics", "create", "once"]), 1);
+    assert!(told.contains("once"), "{told}");
+    succeed(&mut broker.atonce(&["topics", "create", "once", "--if-not-exists"]), "");
+    succeed(&mut broker.atonce(&["topics", "delete", "nothing", "--if-exists"]), "");
+    let told = fail(&mut broker.atonce(&["consume", "once", "--partition", "99"]), 1);
+    assert!(told.contains("no partition 99"), "{told}");
+
+    let told = fail(atonce().args(["broker", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data.path()), 1);
+    assert!(told.contains("--data-dir"), "a folder has one broker: {told}");
+}
+
+#[test]
+fn help_teaches_with_examples() {
+    for command in [
+        &["--help"][..],
+        &["demo", "--help"],
+        &["broker", "--help"],
+        &["topics", "--help"],
+        &["produce", "--help"],
+        &["consume", "--help"],
+    ] {
+        let told = succeed(atonce().args(command), "");
+        assert!(told.contains("atonce "), "{told}");
+    }
+}

@@ -1,0 +1,753 @@
+//! State: engines of bytes behind [`StateStore`], and over them the changes of the interval, which only a known commit lets through.
+//!
+//! A read looks at the overlay, then at what was read or committed lately, then at the engine. The engine's only write is
+//! [`StateStore::apply`]: changes and change-log position in one atomic batch. So an engine never holds what did not commit, and
+//! a crash costs the tail of the change log, never the store.
+//!
+//! Local layout of a value: `timestamp i64, big-endian | value`; the change log has the plain value, and the time as the record's.
+//!
+//! **What it does not know**: where an engine keeps its bytes; topics' ids and ends (see [`crate::restore`]).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::marker::PhantomData;
+use std::ops::Bound;
+
+use atonce_kernel::{Offset, Timestamp, TopicId, TopicPartition};
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::commit::Guarantee;
+use crate::record::ChangelogRecord;
+use crate::task::TaskId;
+use crate::wire::{Wire, WireError};
+
+/// An engine that keeps one store of one task.
+pub trait StateStore: Send {
+    /// The value of `key`.
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
+
+    /// Up to `limit` entries between two keys, in the order of the keys' bytes, or against it.
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError>;
+
+    /// What the change log held, as far as this store has followed it; `None` if it is new.
+    fn position(&self) -> Option<StorePosition>;
+
+    /// Changes and position, all or nothing.
+    ///
+    /// Durability: survives the process; after a loss of power the store may be any earlier state of itself, whole.
+    fn apply(&mut self, batch: StoreBatch) -> Result<(), StoreError>;
+
+    /// Makes everything applied durable: for a clean close.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Which end a scan begins at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the smallest key.
+    Ascending,
+    /// From the largest.
+    Descending,
+}
+
+/// What is applied to a store at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreBatch {
+    /// New values by key; `None` deletes. A key stands once.
+    pub changes: Vec<(Bytes, Option<Bytes>)>,
+    /// The position that holds with these changes. `None` leaves it as it is: it is a lower bound.
+    pub position: Option<StorePosition>,
+}
+
+/// How far a store has followed its change log, and what makes that checkable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StorePosition {
+    /// The change log's topic id: a topic deleted and made again has another.
+    pub topic_id: TopicId,
+    /// The next offset to replay.
+    pub offset: Offset,
+    /// The leader epoch of the last record followed, if known.
+    pub leader_epoch: Option<i32>,
+    /// When this was written: tombstones younger than that are still in the change log.
+    pub written_at: Timestamp,
+    /// Under which guarantee.
+    pub guarantee: Guarantee,
+}
+
+impl StorePosition {
+    /// Layout: `version u8 = 1 | topic_id 16 bytes | offset i64 | leader_epoch i32 (−1: unknown) | written_at i64 | guarantee u8`
+    /// (38 bytes, big-endian).
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(38);
+        bytes.put_u8(1);
+        bytes.put_slice(&self.topic_id.0);
+        bytes.put_i64(self.offset);
+        bytes.put_i32(self.leader_epoch.unwrap_or(-1));
+        bytes.put_i64(self.written_at.0);
+        bytes.put_u8(match self.guarantee {
+            Guarantee::AtMostOnce => 0,
+            Guarantee::AtLeastOnce => 1,
+            Guarantee::ExactlyOnce => 2,
+        });
+        bytes.freeze()
+    }
+
+    /// The other way; `None` if the bytes are not a position that this version knows.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (version, rest) = bytes.split_first_chunk::<1>()?;
+        let (topic_id, rest) = rest.split_first_chunk::<16>()?;
+        let (offset, rest) = rest.split_first_chunk::<8>()?;
+        let (leader_epoch, rest) = rest.split_first_chunk::<4>()?;
+        let (written_at, rest) = rest.split_first_chunk::<8>()?;
+        let guarantee = match rest {
+            [0] => Guarantee::AtMostOnce,
+            [1] => Guarantee::AtLeastOnce,
+            [2] => Guarantee::ExactlyOnce,
+            _ => return None,
+        };
+        let leader_epoch = i32::from_be_bytes(*leader_epoch);
+        (version == &[1]).then(|| Self {
+            topic_id: atonce_kernel::Uuid(*topic_id),
+            offset: Offset::from_be_bytes(*offset),
+            leader_epoch: (leader_epoch >= 0).then_some(leader_epoch),
+            written_at: Timestamp(i64::from_be_bytes(*written_at)),
+            guarantee,
+        })
+    }
+}
+
+/// A store that did not do what it should.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The processor uses a store that it was not given.
+    #[error("store {store} is not connected to this processor: name its handle where the processor is added")]
+    NotConnected {
+        /// The store.
+        store: String,
+    },
+    /// Bytes in the store are not of the store's types.
+    #[error("store {store}: {source}")]
+    Bytes {
+        /// The store.
+        store: String,
+        /// What is wrong with them.
+        source: WireError,
+    },
+    /// A key whose bytes are null.
+    #[error("store {store}: a key cannot be null")]
+    NullKey {
+        /// The store.
+        store: String,
+    },
+    /// The engine failed.
+    #[error("store {store}: {source}")]
+    Engine {
+        /// The store.
+        store: String,
+        /// Why, in the engine's words.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Opens the stores of tasks.
+pub trait StoreEngine {
+    /// Opens a store, empty if there is none.
+    fn open(&mut self, task: TaskId, store: &str) -> Result<Box<dyn StateStore>, StoreError>;
+
+    /// Throws away what a store holds, and opens it anew: it cannot be trusted, and its change log has everything.
+    fn reset(&mut self, task: TaskId, store: &str) -> Result<Box<dyn StateStore>, StoreError>;
+
+    /// Takes a store back when its task is closed or has crashed.
+    fn keep(&mut self, task: TaskId, store: &str, engine: Box<dyn StateStore>);
+}
+
+/// A store in memory: for small state and for tests. It does not survive the process.
+#[derive(Default, Debug)]
+pub struct MemoryStore {
+    entries: BTreeMap<Bytes, Bytes>,
+    position: Option<StorePosition>,
+}
+
+impl StateStore for MemoryStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.entries.get(key).cloned())
+    }
+
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        if is_empty_range(from, to) {
+            return Ok(Vec::new());
+        }
+        let range = self.entries.range::<[u8], _>((from, to)).map(|(key, value)| (key.clone(), value.clone()));
+        Ok(match direction {
+            Direction::Ascending => range.take(limit).collect(),
+            Direction::Descending => range.rev().take(limit).collect(),
+        })
+    }
+
+    fn position(&self) -> Option<StorePosition> {
+        self.position
+    }
+
+    fn apply(&mut self, batch: StoreBatch) -> Result<(), StoreError> {
+        for (key, value) in batch.changes {
+            match value {
+                Some(value) => self.entries.insert(key, value),
+                None => self.entries.remove(&key),
+            };
+        }
+        self.position = batch.position.or(self.position);
+        Ok(())
+    }
+}
+
+/// Keeps [`MemoryStore`]s between two lives of a task, as a disk would.
+#[derive(Default)]
+pub struct MemoryEngine {
+    kept: BTreeMap<(TaskId, String), Box<dyn StateStore>>,
+}
+
+impl MemoryEngine {
+    /// Forgets every store that is not in use, as the loss of a disk does.
+    pub fn forget(&mut self) {
+        self.kept.clear();
+    }
+}
+
+impl StoreEngine for MemoryEngine {
+    fn open(&mut self, task: TaskId, store: &str) -> Result<Box<dyn StateStore>, StoreError> {
+        Ok(self.kept.remove(&(task, store.to_owned())).unwrap_or_else(|| Box::new(MemoryStore::default())))
+    }
+
+    fn reset(&mut self, task: TaskId, store: &str) -> Result<Box<dyn StateStore>, StoreError> {
+        self.kept.remove(&(task, store.to_owned()));
+        Ok(Box::new(MemoryStore::default()))
+    }
+
+    fn keep(&mut self, task: TaskId, store: &str, engine: Box<dyn StateStore>) {
+        self.kept.insert((task, store.to_owned()), engine);
+    }
+}
+
+/// Whether no key can lie between the two: the standard library's trees panic on some of these.
+#[must_use]
+pub fn is_empty_range(from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
+    match (from, to) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to))
+        | (Bound::Excluded(from), Bound::Included(to)) => from >= to,
+    }
+}
+
+/// Values read or committed lately, so that a hot key is not read from the engine again after each commit.
+/// Per store: some hundred thousand words with their counts; when it is full it begins anew.
+const RECENT_BYTES_MAX: usize = 8 << 20;
+
+/// Entries that a scan asks an engine for at a time.
+const SCAN_PAGE: usize = 256;
+
+/// A value and its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamped {
+    /// The time of the record that set it.
+    pub timestamp: Timestamp,
+    /// The value's bytes.
+    pub value: Bytes,
+}
+
+impl Stamped {
+    fn encode(&self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(8 + self.value.len());
+        bytes.put_i64(self.timestamp.0);
+        bytes.put_slice(&self.value);
+        bytes.freeze()
+    }
+
+    fn decode(bytes: Bytes) -> Option<Self> {
+        let timestamp = bytes.first_chunk::<8>()?;
+        Some(Self { timestamp: Timestamp(i64::from_be_bytes(*timestamp)), value: bytes.slice(8..) })
+    }
+}
+
+/// A change of the interval: the new value or the deletion, with its time.
+#[derive(Clone, Debug)]
+struct Change {
+    timestamp: Timestamp,
+    value: Option<Bytes>,
+}
+
+/// One store of one task: an engine and, over it, what the interval has changed.
+pub struct TaskStore {
+    name: String,
+    /// Where changes are logged; `None` for a store without a change log.
+    changelog: Option<TopicPartition>,
+    engine: Box<dyn StateStore>,
+    overlay: BTreeMap<Bytes, Change>,
+    overlay_bytes: usize,
+    recent: HashMap<Bytes, Option<Stamped>, BuildHasherDefault<FixedHasher>>,
+    recent_bytes: usize,
+}
+
+impl TaskStore {
+    /// `engine` with nothing over it.
+    #[must_use]
+    pub fn new(name: &str, changelog: Option<TopicPartition>, engine: Box<dyn StateStore>) -> Self {
+        Self {
+            name: name.to_owned(),
+            changelog,
+            engine,
+            overlay: BTreeMap::new(),
+            overlay_bytes: 0,
+            recent: HashMap::default(),
+            recent_bytes: 0,
+        }
+    }
+
+    /// The store's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where changes are logged.
+    #[must_use]
+    pub fn changelog(&self) -> Option<&TopicPartition> {
+        self.changelog.as_ref()
+    }
+
+    /// How far the engine has followed the change log.
+    #[must_use]
+    pub fn position(&self) -> Option<StorePosition> {
+        self.engine.position()
+    }
+
+    /// Bytes of keys and values that wait for the commit.
+    #[must_use]
+    pub fn uncommitted_bytes(&self) -> usize {
+        self.overlay_bytes
+    }
+
+    /// The value of `key`, changes of this interval included.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Stamped>, StoreError> {
+        if let Some(change) = self.overlay.get(key) {
+            let stamp = |value: &Bytes| Stamped { timestamp: change.timestamp, value: value.clone() };
+            return Ok(change.value.as_ref().map(stamp));
+        }
+        if let Some(known) = self.recent.get(key) {
+            return Ok(known.clone());
+        }
+        let found = self.engine.get(key)?.map(|bytes| self.decode(bytes)).transpose()?;
+        self.remember(Bytes::copy_from_slice(key), found.clone());
+        Ok(found)
+    }
+
+    /// Sets or, with `None`, deletes `key`.
+    pub fn put(&mut self, key: Bytes, value: Option<Bytes>, timestamp: Timestamp) {
+        self.overlay_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
+        self.overlay.insert(key, Change { timestamp, value });
+    }
+
+    /// Up to `limit` entries between two keys, changes of this interval included.
+    pub fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Stamped)>, StoreError> {
+        let (mut from, mut to) = (from.map(Bytes::copy_from_slice), to.map(Bytes::copy_from_slice));
+        let mut found = Vec::new();
+        while found.len() < limit && !is_empty_range(from.as_ref().map(AsRef::as_ref), to.as_ref().map(AsRef::as_ref)) {
+            let borrowed = |bound: &Bound<Bytes>| bound.clone();
+            let (low, high) = (borrowed(&from), borrowed(&to));
+            let page = self.engine.scan(
+                low.as_ref().map(AsRef::as_ref),
+                high.as_ref().map(AsRef::as_ref),
+                direction,
+                SCAN_PAGE,
+            )?;
+            // What lies beyond a full page's last key comes with the next page.
+            let last = (page.len() == SCAN_PAGE).then(|| page.last().map(|(key, _)| key.clone())).flatten();
+            let mut merged: BTreeMap<Bytes, Option<Stamped>> = BTreeMap::new();
+            for (key, bytes) in page {
+                merged.insert(key, Some(self.decode(bytes)?));
+            }
+            let (low, high) = match (&last, direction) {
+                (Some(last), Direction::Ascending) => (low, Bound::Included(last.clone())),
+                (Some(last), Direction::Descending) => (Bound::Included(last.clone()), high),
+                (None, _) => (low, high),
+            };
+            for (key, change) in self.overlay.range((low, high)) {
+                let stamp = |value: &Bytes| Stamped { timestamp: change.timestamp, value: value.clone() };
+                merged.insert(key.clone(), change.value.as_ref().map(stamp));
+            }
+            let alive = merged.into_iter().filter_map(|(key, value)| Some((key, value?)));
+            match direction {
+                Direction::Ascending => found.extend(alive),
+                Direction::Descending => found.extend(alive.rev()),
+            }
+            match (last, direction) {
+                (Some(last), Direction::Ascending) => from = Bound::Excluded(last),
+                (Some(last), Direction::Descending) => to = Bound::Excluded(last),
+                (None, _) => break,
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// The interval's changes for the change log: one record for each key, its last value. A key that was changed a thousand
+    /// times costs its change log one record a commit.
+    pub fn changelog_records(&self) -> impl Iterator<Item = ChangelogRecord> + '_ {
+        self.changelog.iter().flat_map(|topic_partition| {
+            self.overlay.iter().map(|(key, change)| ChangelogRecord {
+                topic_partition: topic_partition.clone(),
+                key: key.clone(),
+                value: change.value.clone(),
+                timestamp: change.timestamp,
+            })
+        })
+    }
+
+    /// The commit stands: the engine follows, in one batch.
+    pub fn commit(&mut self, position: Option<StorePosition>) -> Result<(), StoreError> {
+        let overlay = std::mem::take(&mut self.overlay);
+        self.overlay_bytes = 0;
+        let mut changes = Vec::with_capacity(overlay.len());
+        for (key, change) in overlay {
+            let stamped = change.value.map(|value| Stamped { timestamp: change.timestamp, value });
+            changes.push((key.clone(), stamped.as_ref().map(Stamped::encode)));
+            self.remember(key, stamped);
+        }
+        if changes.is_empty() && position.is_none() {
+            return Ok(());
+        }
+        self.engine.apply(StoreBatch { changes, position })
+    }
+
+    /// The interval is undone.
+    pub fn roll_back(&mut self) {
+        self.overlay.clear();
+        self.overlay_bytes = 0;
+    }
+
+    /// Follows its change log: for a store that is behind.
+    pub fn restore(&mut self, records: &[ChangelogRecord], position: StorePosition) -> Result<(), StoreError> {
+        self.recent.clear();
+        self.recent_bytes = 0;
+        let mut last: BTreeMap<Bytes, Option<Bytes>> = BTreeMap::new();
+        for record in records {
+            let stamped = record.value.clone().map(|value| Stamped { timestamp: record.timestamp, value }.encode());
+            last.insert(record.key.clone(), stamped);
+        }
+        self.engine.apply(StoreBatch { changes: last.into_iter().collect(), position: Some(position) })
+    }
+
+    /// Puts another engine in place, which must be empty or trusted; gives the old one back.
+    pub fn replace_engine(&mut self, engine: Box<dyn StateStore>) -> Box<dyn StateStore> {
+        self.roll_back();
+        self.recent.clear();
+        self.recent_bytes = 0;
+        std::mem::replace(&mut self.engine, engine)
+    }
+
+    /// The engine, for its next owner. What was not committed is dropped.
+    #[must_use]
+    pub fn into_engine(self) -> Box<dyn StateStore> {
+        self.engine
+    }
+
+    /// Makes everything committed durable.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.engine.sync()
+    }
+
+    fn remember(&mut self, key: Bytes, value: Option<Stamped>) {
+        // 64: the map's own cost for an entry, roughly.
+        self.recent_bytes += key.len() + value.as_ref().map_or(0, |stamped| stamped.value.len()) + 64;
+        if self.recent_bytes > RECENT_BYTES_MAX {
+            self.recent.clear();
+            self.recent_bytes = 0;
+        }
+        self.recent.insert(key, value);
+    }
+
+    fn decode(&self, bytes: Bytes) -> Result<Stamped, StoreError> {
+        let found = bytes.len();
+        Stamped::decode(bytes).ok_or_else(|| StoreError::Bytes {
+            store: self.name.clone(),
+            source: WireError::Width { expected: "value with its timestamp (at least)", width: 8, found },
+        })
+    }
+}
+
+/// FNV-1a: the same in every run, so that a run replays. Keys come from the application's own input; a crowd of chosen collisions
+/// slows that application alone, and the map is bounded.
+#[derive(Clone, Copy)]
+pub struct FixedHasher(u64);
+
+impl Default for FixedHasher {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for FixedHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+/// The kind of a store that maps keys to values: the type parameter of its [`StoreHandle`].
+#[derive(Debug)]
+pub struct KeyValueStore<K, V>(PhantomData<fn(K) -> V>);
+
+/// A store's name with its types: what a processor asks [`crate::Stores::get`] with.
+pub struct StoreHandle<S> {
+    pub(crate) index: usize,
+    pub(crate) name: std::sync::Arc<str>,
+    pub(crate) kind: PhantomData<fn() -> S>,
+}
+
+impl<S> Clone for StoreHandle<S> {
+    fn clone(&self) -> Self {
+        Self { index: self.index, name: self.name.clone(), kind: PhantomData }
+    }
+}
+
+impl<S> std::fmt::Debug for StoreHandle<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StoreHandle({})", self.name)
+    }
+}
+
+/// A key-value store as a processor sees it while it handles one record.
+pub struct KeyValueView<'a, K, V> {
+    /// `Err`: the store's name, for the error of the first use.
+    pub(crate) cell: Result<&'a RefCell<TaskStore>, String>,
+    pub(crate) timestamp: Timestamp,
+    pub(crate) types: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Wire, V: Wire> KeyValueView<'_, K, V> {
+    /// The value of `key`.
+    pub fn get(&self, key: &K) -> Result<Option<V>, StoreError> {
+        Ok(self.get_with_timestamp(key)?.map(|(value, _)| value))
+    }
+
+    /// The value of `key`, and the time of the record that set it.
+    pub fn get_with_timestamp(&self, key: &K) -> Result<Option<(V, Timestamp)>, StoreError> {
+        let mut store = self.cell()?.borrow_mut();
+        let key = key_bytes(&store, key)?;
+        let Some(stamped) = store.get(&key)? else { return Ok(None) };
+        Ok(Some((decode(&store.name, stamped.value)?, stamped.timestamp)))
+    }
+
+    /// Sets `key`. A value whose bytes are null deletes it.
+    pub fn put(&mut self, key: &K, value: &V) -> Result<(), StoreError> {
+        self.put_at(key, value, self.timestamp)
+    }
+
+    /// Sets `key`, with a time of its own instead of the record's.
+    pub fn put_at(&mut self, key: &K, value: &V, timestamp: Timestamp) -> Result<(), StoreError> {
+        let mut store = self.cell()?.borrow_mut();
+        let key = key_bytes(&store, key)?;
+        store.put(key, value.encode(), timestamp);
+        Ok(())
+    }
+
+    /// Deletes `key`.
+    pub fn delete(&mut self, key: &K) -> Result<(), StoreError> {
+        let mut store = self.cell()?.borrow_mut();
+        let key = key_bytes(&store, key)?;
+        store.put(key, None, self.timestamp);
+        Ok(())
+    }
+
+    /// Sets `key` unless it is there; says whether it was set.
+    pub fn insert_if_absent(&mut self, key: &K, value: &V) -> Result<bool, StoreError> {
+        let mut store = self.cell()?.borrow_mut();
+        let key = key_bytes(&store, key)?;
+        let is_absent = store.get(&key)?.is_none();
+        if is_absent {
+            store.put(key, value.encode(), self.timestamp);
+        }
+        Ok(is_absent)
+    }
+
+    /// All entries, in the order of the keys' bytes.
+    #[must_use]
+    pub fn all(&self) -> Entries<'_, K, V> {
+        self.entries(Bound::Unbounded, Bound::Unbounded, Direction::Ascending)
+    }
+
+    /// The entries from `from` to `to`, both included, in the order of the keys' bytes.
+    pub fn range(&self, from: &K, to: &K, direction: Direction) -> Result<Entries<'_, K, V>, StoreError> {
+        let (from, to) = {
+            let store = self.cell()?.borrow();
+            (key_bytes(&store, from)?, key_bytes(&store, to)?)
+        };
+        Ok(self.entries(Bound::Included(from), Bound::Included(to), direction))
+    }
+
+    fn entries(&self, from: Bound<Bytes>, to: Bound<Bytes>, direction: Direction) -> Entries<'_, K, V> {
+        let cell = self.cell.as_ref().map(|cell| *cell).map_err(Clone::clone);
+        Entries { cell, from, to, direction, page: Vec::new().into_iter(), is_done: false, types: PhantomData }
+    }
+
+    fn cell(&self) -> Result<&RefCell<TaskStore>, StoreError> {
+        self.cell.as_ref().map(|cell| *cell).map_err(|store| StoreError::NotConnected { store: store.clone() })
+    }
+}
+
+fn key_bytes<K: Wire>(store: &TaskStore, key: &K) -> Result<Bytes, StoreError> {
+    key.encode().ok_or_else(|| StoreError::NullKey { store: store.name.clone() })
+}
+
+fn decode<T: Wire>(store: &str, bytes: Bytes) -> Result<T, StoreError> {
+    T::decode_shared(Some(bytes)).map_err(|source| StoreError::Bytes { store: store.to_owned(), source })
+}
+
+/// A scan. It borrows no store between two entries: what a processor downstream changes meanwhile may or may not be seen.
+pub struct Entries<'a, K, V> {
+    cell: Result<&'a RefCell<TaskStore>, String>,
+    from: Bound<Bytes>,
+    to: Bound<Bytes>,
+    direction: Direction,
+    page: std::vec::IntoIter<(Bytes, Stamped)>,
+    is_done: bool,
+    types: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Wire, V: Wire> Entries<'_, K, V> {
+    fn next_entry(&mut self) -> Result<Option<(K, V)>, StoreError> {
+        let cell = self.cell.as_ref().map_err(|store| StoreError::NotConnected { store: store.clone() })?;
+        let store = cell.borrow();
+        if self.page.len() == 0 && !self.is_done {
+            let (from, to) = (self.from.as_ref().map(AsRef::as_ref), self.to.as_ref().map(AsRef::as_ref));
+            let page = store.scan(from, to, self.direction, SCAN_PAGE)?;
+            self.is_done = page.len() < SCAN_PAGE;
+            if let Some((last, _)) = page.last() {
+                match self.direction {
+                    Direction::Ascending => self.from = Bound::Excluded(last.clone()),
+                    Direction::Descending => self.to = Bound::Excluded(last.clone()),
+                }
+            }
+            self.page = page.into_iter();
+        }
+        let Some((key, stamped)) = self.page.next() else { return Ok(None) };
+        Ok(Some((decode(&store.name, key)?, decode(&store.name, stamped.value)?)))
+    }
+}
+
+impl<K: Wire, V: Wire> Iterator for Entries<'_, K, V> {
+    type Item = Result<(K, V), StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.next_entry().transpose();
+        if matches!(entry, Some(Err(_))) {
+            // An error ends the scan: the next page would fail the same way.
+            self.is_done = true;
+            self.page = Vec::new().into_iter();
+        }
+        entry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_position_reads_back_as_it_was_written() {
+        let position = StorePosition {
+            topic_id: atonce_kernel::Uuid([7; 16]),
+            offset: 1 << 40,
+            leader_epoch: Some(3),
+            written_at: Timestamp(1_700_000_000_000),
+            guarantee: Guarantee::AtLeastOnce,
+        };
+        assert_eq!(StorePosition::decode(&position.encode()), Some(position));
+        let unknown = StorePosition { leader_epoch: None, ..position };
+        assert_eq!(StorePosition::decode(&unknown.encode()), Some(unknown));
+        assert_eq!(StorePosition::decode(&position.encode()[..37]), None);
+        assert_eq!(StorePosition::decode(&[]), None);
+    }
+
+    proptest! {
+        /// The overlay is as if the changes were in the engine already.
+        #[test]
+        fn a_scan_sees_engine_and_overlay_as_one(
+            base in proptest::collection::btree_map(0_u16..2000, any::<u8>(), 0..1200),
+            changes in proptest::collection::btree_map(0_u16..2000, proptest::option::of(any::<u8>()), 0..300),
+            from in 0_u16..2000, to in 0_u16..2000, limit in 1_usize..1500, descending: bool,
+        ) {
+            let mut store = TaskStore::new("s", None, Box::new(MemoryStore::default()));
+            for (key, value) in &base {
+                store.put(key.encode().unwrap(), value.encode(), Timestamp(1));
+            }
+            store.commit(None).unwrap();
+            let mut expected = base;
+            for (key, value) in &changes {
+                store.put(key.encode().unwrap(), value.encode(), Timestamp(2));
+                match value {
+                    Some(value) => expected.insert(*key, *value),
+                    None => expected.remove(key),
+                };
+            }
+            let mut expected: Vec<(u16, u8)> = expected.into_iter().filter(|(key, _)| (from..=to).contains(key)).collect();
+            if descending {
+                expected.reverse();
+            }
+            expected.truncate(limit);
+            let direction = if descending { Direction::Descending } else { Direction::Ascending };
+            let (low, high) = (from.to_be_bytes(), to.to_be_bytes());
+            let found: Vec<(u16, u8)> = store
+                .scan(Bound::Included(&low), Bound::Included(&high), direction, limit)
+                .unwrap()
+                .into_iter()
+                .map(|(key, stamped)| (u16::decode(Some(&key)).unwrap(), u8::decode(Some(&stamped.value)).unwrap()))
+                .collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_rolled_back_was_never_there() {
+        let mut store = TaskStore::new("s", None, Box::new(MemoryStore::default()));
+        store.put(Bytes::from_static(b"a"), Some(Bytes::from_static(b"1")), Timestamp(1));
+        store.commit(None).unwrap();
+        store.put(Bytes::from_static(b"a"), Some(Bytes::from_static(b"2")), Timestamp(2));
+        store.put(Bytes::from_static(b"b"), Some(Bytes::from_static(b"3")), Timestamp(2));
+        assert_eq!(store.uncommitted_bytes(), 4);
+        store.roll_back();
+        assert_eq!(store.get(b"a").unwrap().unwrap().value.as_ref(), b"1");
+        assert_eq!(store.get(b"b").unwrap(), None);
+        assert_eq!(store.uncommitted_bytes(), 0);
+    }
+}

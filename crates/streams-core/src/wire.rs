@@ -1,0 +1,196 @@
+//! Types that carry their bytes: [`Wire`], implemented by the value, so that no call names a serde that its types already say.
+//!
+//! Layout: as Kafka's own serializers write them, so that a JVM application reads ours and the other way round: text in UTF-8,
+//! integers and floats big-endian, null for `()` and for `None`.
+
+use bytes::Bytes;
+
+/// A key or value that knows its bytes. `None` is Kafka's null: no key, or a tombstone.
+pub trait Wire: Clone + Send + 'static {
+    /// The bytes, or null.
+    fn encode(&self) -> Option<Bytes>;
+
+    /// From the bytes, or null.
+    ///
+    /// Errors: the bytes are not this type's; the error says what was expected.
+    fn decode(bytes: Option<&[u8]>) -> Result<Self, WireError>;
+
+    /// From bytes that may be shared instead of copied.
+    fn decode_shared(bytes: Option<Bytes>) -> Result<Self, WireError> {
+        Self::decode(bytes.as_deref())
+    }
+
+    /// Whether the bytes would be null; cheaper than to make them.
+    fn is_null(&self) -> bool {
+        self.encode().is_none()
+    }
+}
+
+/// Bytes that are not what their type says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// Null where a value must be.
+    #[error(
+        "null is no {expected}; a stream whose records may have none has the type Option<{expected}>, or () for always none"
+    )]
+    Null {
+        /// The type that was asked for.
+        expected: &'static str,
+    },
+    /// A number of another width.
+    #[error("{found} bytes are no {expected}, which has {width}")]
+    Width {
+        /// The type that was asked for.
+        expected: &'static str,
+        /// Its bytes.
+        width: usize,
+        /// The bytes that came.
+        found: usize,
+    },
+    /// Text that is not UTF-8.
+    #[error("text is not UTF-8 after {valid} bytes; Bytes takes any")]
+    NotText {
+        /// Bytes before the first wrong one.
+        valid: usize,
+    },
+    /// For types of one's own: what is wrong, in words.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Wire for String {
+    fn encode(&self) -> Option<Bytes> {
+        Some(Bytes::copy_from_slice(self.as_bytes()))
+    }
+
+    fn decode(bytes: Option<&[u8]>) -> Result<Self, WireError> {
+        let bytes = bytes.ok_or(WireError::Null { expected: "String" })?;
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(error) => Err(WireError::NotText { valid: error.valid_up_to() }),
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        false
+    }
+}
+
+impl Wire for Bytes {
+    fn encode(&self) -> Option<Bytes> {
+        Some(self.clone())
+    }
+
+    fn decode(bytes: Option<&[u8]>) -> Result<Self, WireError> {
+        bytes.map(Self::copy_from_slice).ok_or(WireError::Null { expected: "Bytes" })
+    }
+
+    fn decode_shared(bytes: Option<Bytes>) -> Result<Self, WireError> {
+        bytes.ok_or(WireError::Null { expected: "Bytes" })
+    }
+
+    fn is_null(&self) -> bool {
+        false
+    }
+}
+
+impl Wire for Vec<u8> {
+    fn encode(&self) -> Option<Bytes> {
+        Some(Bytes::copy_from_slice(self))
+    }
+
+    fn decode(bytes: Option<&[u8]>) -> Result<Self, WireError> {
+        bytes.map(<[u8]>::to_vec).ok_or(WireError::Null { expected: "Vec<u8>" })
+    }
+
+    fn is_null(&self) -> bool {
+        false
+    }
+}
+
+/// Always null. Bytes where none should be are an error: to look away from keys is a choice, `Option<Bytes>` says it.
+impl Wire for () {
+    fn encode(&self) -> Option<Bytes> {
+        None
+    }
+
+    fn decode(bytes: Option<&[u8]>) -> Result<Self, WireError> {
+        match bytes {
+            None => Ok(()),
+            Some(bytes) => Err(WireError::Width { expected: "() (null)", width: 0, found: bytes.len() }),
+        }
+    }
+}
+
+/// `None` is null. (`Option<()>` and `Option<Option<T>>` cannot tell their two nulls apart: both read as `None`.)
+impl<T: Wire> Wire for Option<T> {
+    fn encode(&self) -> Option<Bytes> {
+        self.as_ref().and_then(T::encode)
+    }
+
+    fn decode(bytes: Option<&[u8]>) -> Result<Self, WireError> {
+        bytes.map(|bytes| T::decode(Some(bytes))).transpose()
+    }
+
+    fn decode_shared(bytes: Option<Bytes>) -> Result<Self, WireError> {
+        bytes.map(|bytes| T::decode_shared(Some(bytes))).transpose()
+    }
+
+    fn is_null(&self) -> bool {
+        self.as_ref().is_none_or(T::is_null)
+    }
+}
+
+macro_rules! number {
+    ($($type:ident),+) => {$(
+        impl Wire for $type {
+            fn encode(&self) -> Option<Bytes> {
+                Some(Bytes::copy_from_slice(&self.to_be_bytes()))
+            }
+
+            fn decode(bytes: Option<&[u8]>) -> Result<Self, WireError> {
+                let bytes = bytes.ok_or(WireError::Null { expected: stringify!($type) })?;
+                let width = size_of::<$type>();
+                let bytes = bytes
+                    .try_into()
+                    .map_err(|_| WireError::Width { expected: stringify!($type), width, found: bytes.len() })?;
+                Ok(Self::from_be_bytes(bytes))
+            }
+
+            fn is_null(&self) -> bool {
+                false
+            }
+        }
+    )+};
+}
+
+number!(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_big_endian_as_kafka_writes_them() {
+        assert_eq!(1_i64.encode().unwrap().as_ref(), [0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(i64::decode(Some(&[0xff; 8])), Ok(-1));
+        assert_eq!(i32::decode(Some(&[0; 3])), Err(WireError::Width { expected: "i32", width: 4, found: 3 }));
+    }
+
+    #[test]
+    fn null_is_none_and_nothing_else() {
+        assert_eq!(None::<String>.encode(), None);
+        assert_eq!(Option::<String>::decode(None), Ok(None));
+        assert_eq!(Option::<String>::decode(Some(b"")), Ok(Some(String::new())));
+        assert_eq!(String::decode(None), Err(WireError::Null { expected: "String" }));
+        assert_eq!(<()>::decode(None), Ok(()));
+        assert!(<()>::decode(Some(b"")).is_err());
+        assert!(().is_null() && None::<i32>.is_null() && !Some(1).is_null());
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_an_error_and_not_replaced() {
+        assert_eq!(String::decode(Some(b"ab\xff")), Err(WireError::NotText { valid: 2 }));
+    }
+}
