@@ -233,6 +233,89 @@ impl<T> Attempt<T> {
     }
 }
 
+/// A call that is repeated until it is done, fails, or has taken too long.
+struct Attempts {
+    operation: &'static str,
+    timeout: Duration,
+    deadline: Instant,
+    was_sent: bool,
+}
+
+impl Attempts {
+    fn new(operation: &'static str, timeout: Duration) -> Self {
+        Self { operation, timeout, deadline: Instant::now() + timeout, was_sent: false }
+    }
+
+    /// What to do after one attempt: `Some` is the call's result; `None` says once more, and has waited.
+    async fn next<T>(
+        &mut self,
+        cluster: &Cluster,
+        once: Result<Result<Attempt<T>, Lost>, tokio::time::error::Elapsed>,
+    ) -> Option<Result<T, AdminError>> {
+        let error = match once {
+            Ok(Ok(Attempt::Done(value))) => return Some(Ok(value)),
+            Ok(Ok(Attempt::Failed(error))) => return Some(Err(error)),
+            Ok(Ok(Attempt::Again { refresh, cause })) => {
+                if refresh {
+                    let _ = tokio::time::timeout_at(self.deadline, cluster.refresh(Some(&[]))).await;
+                }
+                cause
+            }
+            Ok(Err(lost)) => {
+                self.was_sent |= lost.was_sent;
+                timed_out(self.operation, self.timeout, lost.cause, self.was_sent)
+            }
+            Err(_) => return Some(Err(timed_out(self.operation, self.timeout, "no answer".to_owned(), true))),
+        };
+        if Instant::now() + RETRY_BACKOFF >= self.deadline {
+            return Some(Err(error));
+        }
+        tokio::time::sleep(RETRY_BACKOFF).await;
+        None
+    }
+}
+
+/// Repeats a body until it is done, fails, or has taken too long: `attempt!(cluster, "Operation", timeout, |cluster| { … })`.
+///
+/// A macro, for a function that takes an async closure gives a future that cannot be spawned: the compiler finds that it is
+/// `Send` for some lifetime, and asks for all.
+macro_rules! attempt {
+    ($of:expr, $operation:expr, $timeout:expr, |$cluster:ident| $body:block) => {{
+        // Bound by reference to a name of its own, so that a shared handle lives as long as the call.
+        let held = $of;
+        let $cluster: &Cluster = &held;
+        let mut attempts = Attempts::new($operation, $timeout);
+        loop {
+            let once = tokio::time::timeout_at(attempts.deadline, async { $body }).await;
+            if let Some(result) = attempts.next($cluster, once).await {
+                break result;
+            }
+        }
+    }};
+}
+
+/// As [`attempt!`], of a group's coordinator.
+macro_rules! attempt_at_group {
+    ($of:expr, $operation:expr, $group:expr, $timeout:expr, |$cluster:ident, $node:ident| $body:block) => {{
+        let coordinator_of = CoordinatorOf::Group($group.as_str().to_owned());
+        attempt!($of, $operation, $timeout, |$cluster| {
+            match $cluster.coordinator(&coordinator_of, false).await {
+                Ok($node) => {
+                    let attempt: Result<Attempt<_>, Lost> = async { $body }.await;
+                    if matches!(attempt, Err(_) | Ok(Attempt::Again { refresh: true, .. })) {
+                        $cluster.forget_coordinator(&coordinator_of);
+                    }
+                    attempt
+                }
+                Err(FindError::Lost(lost)) => Err(lost),
+                Err(FindError::Refused { code, message }) => {
+                    Ok(Attempt::of_refusal($group, Operation::FindCoordinator, code, message))
+                }
+            }
+        })
+    }};
+}
+
 impl Admin {
     pub(crate) fn new(client: Client) -> Self {
         Self { client, timeout: CALL_TIMEOUT }
@@ -272,7 +355,7 @@ impl Admin {
             ..Default::default()
         };
         let mut results = PerItem::new();
-        self.attempt("CreateTopics", async |cluster: &Cluster| {
+        attempt!(self.client.cluster(), "CreateTopics", self.timeout, |cluster| {
             // What was done by an earlier attempt is not asked for again.
             let mut request = request.clone();
             request.topics.retain(|topic| !results.contains_key(topic.name.as_str()));
@@ -293,8 +376,7 @@ impl Admin {
                 }
             }
             Ok(again.unwrap_or(Attempt::Done(())))
-        })
-        .await?;
+        })?;
         let names: Vec<TopicName> = results.iter().filter(|(_, it)| it.is_ok()).map(|(name, _)| name.clone()).collect();
         self.wait_for_topics(&names).await?;
         Ok(results)
@@ -305,7 +387,7 @@ impl Admin {
         if names.is_empty() {
             return Ok(());
         }
-        self.attempt("Metadata", async |cluster: &Cluster| {
+        attempt!(self.client.cluster(), "Metadata", self.timeout, |cluster| {
             cluster.refresh(Some(names)).await?;
             let missing = cluster.with_metadata(|metadata| {
                 let has_leaders = |name: &&TopicName| {
@@ -318,13 +400,12 @@ impl Admin {
                 Some(name) => Attempt::of_refusal(name, Operation::Metadata, ErrorCode::LeaderNotAvailable, None),
             })
         })
-        .await
     }
 
     /// Deletes topics with all their records. A topic that does not exist is refused by itself ([`AdminError::is_not_there`]).
     pub async fn delete_topics(&self, topics: &[TopicName]) -> Result<PerItem<TopicName, ()>, AdminError> {
         let mut results = PerItem::new();
-        self.attempt("DeleteTopics", async |cluster: &Cluster| {
+        attempt!(self.client.cluster(), "DeleteTopics", self.timeout, |cluster| {
             let left: Vec<&TopicName> = topics.iter().filter(|name| !results.contains_key(name.as_str())).collect();
             let make = |version| DeleteTopicsRequest {
                 topics: if version >= 6 {
@@ -364,14 +445,13 @@ impl Admin {
                 }
             }
             Ok(again.unwrap_or(Attempt::Done(())))
-        })
-        .await?;
+        })?;
         Ok(results)
     }
 
     /// All topics, by name.
     pub async fn list_topics(&self) -> Result<Vec<TopicListing>, AdminError> {
-        self.attempt("Metadata", async |cluster: &Cluster| {
+        attempt!(self.client.cluster(), "Metadata", self.timeout, |cluster| {
             let request = MetadataRequest { topics: None, allow_auto_topic_creation: false, ..Default::default() };
             let (response, _) = cluster.ask_any(4..=i16::MAX, |_| request).await?;
             let mut topics: Vec<TopicListing> = response
@@ -389,7 +469,6 @@ impl Admin {
             topics.sort_by(|a, b| a.name.cmp(&b.name));
             Ok(Attempt::Done(topics))
         })
-        .await
     }
 
     /// Topics with their partitions. A topic that does not exist is refused by itself ([`AdminError::is_not_there`]).
@@ -397,7 +476,7 @@ impl Admin {
         &self,
         topics: &[TopicName],
     ) -> Result<PerItem<TopicName, TopicDescription>, AdminError> {
-        self.attempt("Metadata", async |cluster: &Cluster| {
+        attempt!(self.client.cluster(), "Metadata", self.timeout, |cluster| {
             let named =
                 |name: &TopicName| MetadataRequestTopic { name: Some(name.as_str().to_owned()), ..Default::default() };
             let request = MetadataRequest {
@@ -425,12 +504,11 @@ impl Admin {
             }
             Ok(Attempt::Done(results))
         })
-        .await
     }
 
     /// Raises the number of partitions of a topic.
     pub async fn create_partitions(&self, topic: &TopicName, partitions: i32) -> Result<(), AdminError> {
-        self.attempt("CreatePartitions", async |cluster: &Cluster| {
+        attempt!(self.client.cluster(), "CreatePartitions", self.timeout, |cluster| {
             let request = CreatePartitionsRequest {
                 topics: vec![CreatePartitionsTopic {
                     name: topic.as_str().to_owned(),
@@ -450,12 +528,11 @@ impl Admin {
             }
             Ok(Attempt::Done(()))
         })
-        .await
     }
 
     /// A topic's settings, those that are the broker's too; secret ones are absent.
     pub async fn topic_configs(&self, topic: &TopicName) -> Result<BTreeMap<String, String>, AdminError> {
-        self.attempt("DescribeConfigs", async |cluster: &Cluster| {
+        attempt!(self.client.cluster(), "DescribeConfigs", self.timeout, |cluster| {
             let request = DescribeConfigsRequest {
                 resources: vec![DescribeConfigsResource {
                     resource_type: RESOURCE_TOPIC,
@@ -476,7 +553,6 @@ impl Admin {
             let pairs = result.configs.into_iter().filter_map(|config| Some((config.name, config.value?)));
             Ok(Attempt::Done(pairs.collect()))
         })
-        .await
     }
 
     /// Looks offsets up, at the partitions' leaders.
@@ -507,7 +583,7 @@ impl Admin {
     ) -> Result<PerItem<TopicPartition, Offset>, AdminError> {
         let topics = topics_of(before.iter().map(|(it, _)| it));
         let mut results = PerItem::new();
-        self.attempt("DeleteRecords", async |cluster: &Cluster| {
+        attempt!(self.client.cluster(), "DeleteRecords", self.timeout, |cluster| {
             cluster.ensure_topics(&topics).await?;
             let left: Vec<_> = before.iter().filter(|(it, _)| !results.contains_key(it)).cloned().collect();
             let (by_node, mut again) = by_leader(cluster, left);
@@ -553,14 +629,13 @@ impl Admin {
                 cluster.refresh(Some(&topics)).await?;
             }
             Ok(again.unwrap_or(Attempt::Done(())))
-        })
-        .await?;
+        })?;
         Ok(results)
     }
 
     /// The cluster.
     pub async fn describe_cluster(&self) -> Result<ClusterDescription, AdminError> {
-        self.attempt("Metadata", async |cluster: &Cluster| {
+        attempt!(self.client.cluster(), "Metadata", self.timeout, |cluster| {
             cluster.refresh(Some(&[])).await?;
             let features = cluster.features();
             Ok(Attempt::Done(cluster.with_metadata(|metadata| {
@@ -581,7 +656,6 @@ impl Admin {
                 }
             })))
         })
-        .await
     }
 
     /// Takes static members out of a group, as if their sessions had ended. One that is not in it is refused by itself
@@ -591,7 +665,7 @@ impl Admin {
         group: &GroupId,
         instance_ids: &[GroupInstanceId],
     ) -> Result<PerItem<GroupInstanceId, ()>, AdminError> {
-        self.attempt_at_group("LeaveGroup", group, async |cluster: &Cluster, node| {
+        attempt_at_group!(self.client.cluster(), "LeaveGroup", group, self.timeout, |cluster, node| {
             let request = LeaveGroupRequest {
                 group_id: group.as_str().to_owned(),
                 members: instance_ids
@@ -619,26 +693,26 @@ impl Admin {
             });
             Ok(Attempt::Done(results.collect()))
         })
-        .await
     }
 
     /// Deletes groups that have no members, with their offsets.
     pub async fn delete_groups(&self, groups: &[GroupId]) -> Result<PerItem<GroupId, ()>, AdminError> {
         let mut results = PerItem::new();
         for group in groups {
-            let deleted = self.attempt_at_group("DeleteGroups", group, async |cluster: &Cluster, node| {
-                let request =
-                    DeleteGroupsRequest { groups_names: vec![group.as_str().to_owned()], ..Default::default() };
-                let (response, _) = ask(cluster, Some(node), 0..=3, request).await?;
-                for result in response.results {
-                    let code = ErrorCode::from_wire(result.error_code);
-                    if code != ErrorCode::None {
-                        return Ok(Attempt::of_refusal(group, Operation::Admin, code, result.error_message));
+            let deleted =
+                attempt_at_group!(self.client.cluster(), "DeleteGroups", group, self.timeout, |cluster, node| {
+                    let request =
+                        DeleteGroupsRequest { groups_names: vec![group.as_str().to_owned()], ..Default::default() };
+                    let (response, _) = ask(cluster, Some(node), 0..=3, request).await?;
+                    for result in response.results {
+                        let code = ErrorCode::from_wire(result.error_code);
+                        if code != ErrorCode::None {
+                            return Ok(Attempt::of_refusal(group, Operation::Admin, code, result.error_message));
+                        }
                     }
-                }
-                Ok(Attempt::Done(()))
-            });
-            results.insert(group.clone(), deleted.await);
+                    Ok(Attempt::Done(()))
+                });
+            results.insert(group.clone(), deleted);
         }
         Ok(results)
     }
@@ -646,85 +720,10 @@ impl Admin {
     fn timeout_ms(&self) -> i32 {
         i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX)
     }
-
-    async fn attempt<T>(
-        &self,
-        operation: &'static str,
-        once: impl AsyncFnMut(&Cluster) -> Result<Attempt<T>, Lost>,
-    ) -> Result<T, AdminError> {
-        attempt(self.client.cluster().as_ref(), operation, self.timeout, once).await
-    }
-
-    async fn attempt_at_group<T>(
-        &self,
-        operation: &'static str,
-        group: &GroupId,
-        once: impl AsyncFnMut(&Cluster, i32) -> Result<Attempt<T>, Lost>,
-    ) -> Result<T, AdminError> {
-        attempt_at_group(self.client.cluster().as_ref(), operation, group, self.timeout, once).await
-    }
-}
-
-/// Repeats a call until it is done, fails, or has taken too long.
-async fn attempt<T>(
-    cluster: &Cluster,
-    operation: &'static str,
-    timeout: Duration,
-    mut once: impl AsyncFnMut(&Cluster) -> Result<Attempt<T>, Lost>,
-) -> Result<T, AdminError> {
-    let deadline = Instant::now() + timeout;
-    let mut was_sent = false;
-    loop {
-        let error = match tokio::time::timeout_at(deadline, once(cluster)).await {
-            Ok(Ok(Attempt::Done(value))) => return Ok(value),
-            Ok(Ok(Attempt::Failed(error))) => return Err(error),
-            Ok(Ok(Attempt::Again { refresh, cause })) => {
-                if refresh {
-                    let _ = tokio::time::timeout_at(deadline, cluster.refresh(Some(&[]))).await;
-                }
-                cause
-            }
-            Ok(Err(lost)) => {
-                was_sent |= lost.was_sent;
-                timed_out(operation, timeout, lost.cause, was_sent)
-            }
-            Err(_) => return Err(timed_out(operation, timeout, "no answer".to_owned(), true)),
-        };
-        if Instant::now() + RETRY_BACKOFF >= deadline {
-            return Err(error);
-        }
-        tokio::time::sleep(RETRY_BACKOFF).await;
-    }
 }
 
 fn timed_out(operation: &'static str, waited: Duration, cause: String, may_have_taken_effect: bool) -> AdminError {
     AdminError::TimedOut { operation, waited, cause, may_have_taken_effect }
-}
-
-/// As [`attempt`], of a group's coordinator.
-async fn attempt_at_group<T>(
-    cluster: &Cluster,
-    operation: &'static str,
-    group: &GroupId,
-    timeout: Duration,
-    mut once: impl AsyncFnMut(&Cluster, i32) -> Result<Attempt<T>, Lost>,
-) -> Result<T, AdminError> {
-    let of = CoordinatorOf::Group(group.as_str().to_owned());
-    attempt(cluster, operation, timeout, async |cluster: &Cluster| {
-        let node = match cluster.coordinator(&of, false).await {
-            Ok(node) => node,
-            Err(FindError::Lost(lost)) => return Err(lost),
-            Err(FindError::Refused { code, message }) => {
-                return Ok(Attempt::of_refusal(group, Operation::FindCoordinator, code, message));
-            }
-        };
-        let attempt = once(cluster, node).await;
-        if matches!(attempt, Err(_) | Ok(Attempt::Again { refresh: true, .. })) {
-            cluster.forget_coordinator(&of);
-        }
-        attempt
-    })
-    .await
 }
 
 /// Asks a node, or any if there is none to ask.
@@ -814,7 +813,7 @@ pub(crate) async fn list_offsets(
 ) -> Result<BTreeMap<TopicPartition, ListedOffset>, AdminError> {
     let topics = topics_of(partitions.iter().map(|(it, _)| it));
     let mut results: BTreeMap<TopicPartition, ListedOffset> = BTreeMap::new();
-    attempt(cluster, "ListOffsets", timeout, async |cluster: &Cluster| {
+    attempt!(cluster, "ListOffsets", timeout, |cluster| {
         cluster.ensure_topics(&topics).await?;
         let left: Vec<_> = partitions.iter().filter(|(it, _)| !results.contains_key(it)).cloned().collect();
         let (by_node, mut again) = by_leader(cluster, left);
@@ -866,8 +865,7 @@ pub(crate) async fn list_offsets(
             cluster.refresh(Some(&topics)).await?;
         }
         Ok(again.unwrap_or(Attempt::Done(())))
-    })
-    .await?;
+    })?;
     Ok(results)
 }
 
@@ -885,7 +883,7 @@ pub(crate) async fn committed_offsets(
         .into_iter()
         .map(|(name, partitions)| (name, partitions.into_iter().map(|(partition, ())| partition).collect()))
         .collect();
-    attempt_at_group(cluster, "OffsetFetch", group, timeout, async |cluster: &Cluster, node| {
+    attempt_at_group!(cluster, "OffsetFetch", group, timeout, |cluster, node| {
         let make = |version| {
             if version >= 8 {
                 OffsetFetchRequest {
@@ -967,7 +965,6 @@ pub(crate) async fn committed_offsets(
         }
         Ok(Attempt::Done(results))
     })
-    .await
 }
 
 /// Partition, error code, and offset with leader epoch and metadata.
