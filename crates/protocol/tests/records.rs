@@ -46,7 +46,8 @@ fn what_is_built_is_read_back_in_every_codec() {
             ..BatchOptions::default()
         };
         let bytes = Bytes::from(batch_of(&["a", "b", "c"], &options));
-        let batch = validate_produced(&bytes, RULES).expect("valid");
+        let batch = BatchView::new(&bytes).expect("a batch");
+        batch.validate().expect("valid");
         assert_eq!((batch.base_offset(), batch.last_offset(), batch.next_offset()), (100, 102, 103));
         assert_eq!((batch.producer(), batch.partition_leader_epoch()), (ProducerIdentity::new(7, 3), 5));
         // Sequences wrap inside a batch.
@@ -102,10 +103,12 @@ fn offset_and_epoch_are_set_without_touching_the_checksum_and_append_time_with_i
     let mut bytes = batch_of(&["x", "y"], &BatchOptions::default());
     set_base_offset(&mut bytes, 1_000_000);
     set_partition_leader_epoch(&mut bytes, 4);
-    let batch = validate_produced(&bytes, RULES).expect("still valid");
+    let batch = BatchView::new(&bytes).expect("a batch");
+    batch.validate().expect("still valid");
     assert_eq!((batch.base_offset(), batch.partition_leader_epoch()), (1_000_000, 4));
     set_log_append_time(&mut bytes, 77);
-    let batch = validate_produced(&bytes, RULES).expect("still valid");
+    let batch = BatchView::new(&bytes).expect("a batch");
+    batch.validate().expect("still valid");
     assert_eq!((batch.timestamp_type(), batch.max_timestamp()), (TimestampType::LogAppendTime, 77));
     let times: Vec<_> = batch.records().expect("plain").map(|it| it.expect("a record").timestamp).collect();
     assert_eq!(times, [77, 77]);
@@ -121,8 +124,8 @@ fn what_a_producer_may_not_send_is_refused_with_kafkas_code() {
         with_crc(batch)
     };
     let rows: Vec<(&str, Vec<u8>, ErrorCode)> = vec![
-        ("nothing", Vec::new(), ErrorCode::CorruptMessage),
-        ("half a batch", plain()[..70].to_vec(), ErrorCode::CorruptMessage),
+        ("nothing", Vec::new(), ErrorCode::InvalidRecord),
+        ("half a batch", plain()[..70].to_vec(), ErrorCode::InvalidRecord),
         ("a negative length", edited(8, &(-1_i32).to_be_bytes()), ErrorCode::CorruptMessage),
         ("a length below the head", edited(8, &48_i32.to_be_bytes()), ErrorCode::CorruptMessage),
         ("the format of 2014", edited(16, &[0]), ErrorCode::InvalidRecord),
@@ -138,14 +141,15 @@ fn what_a_producer_may_not_send_is_refused_with_kafkas_code() {
             },
             ErrorCode::CorruptMessage,
         ),
-        ("an unknown codec", edited(21, &[0, 7]), ErrorCode::CorruptMessage),
+        ("an unknown codec", edited(21, &[0, 7]), ErrorCode::InvalidRecord),
         ("a last offset before the first", edited(23, &(-1_i32).to_be_bytes()), ErrorCode::InvalidRecord),
         ("a control batch", edited(21, &[0, 0x20]), ErrorCode::InvalidRecord),
         ("no records", edited(57, &0_i32.to_be_bytes()), ErrorCode::InvalidRecord),
         ("more records than offsets", edited(57, &3_i32.to_be_bytes()), ErrorCode::InvalidRecord),
         ("a producer without a sequence", edited(43, &7_i64.to_be_bytes()), ErrorCode::InvalidRecord),
         ("a transaction without a producer", edited(21, &[0, 0x10]), ErrorCode::InvalidRecord),
-        ("plain records said to be gzip", edited(21, &[0, 1]), ErrorCode::CorruptMessage),
+        ("plain records said to be gzip", edited(21, &[0, 1]), ErrorCode::InvalidRecord),
+        ("an offset of its own", edited(0, &100_i64.to_be_bytes()), ErrorCode::InvalidRecord),
         ("a record longer than the batch", edited(BATCH_HEADER_BYTES, &[0x7e]), ErrorCode::InvalidRecord),
         ("two records of one offset", edited(BATCH_HEADER_BYTES + 12, &[0]), ErrorCode::InvalidRecord),
     ];
