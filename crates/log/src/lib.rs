@@ -18,6 +18,7 @@ pub mod batch;
 pub mod catalog;
 mod checkpoint;
 pub mod config;
+pub mod dump;
 mod entry;
 pub mod error;
 mod fields;

@@ -6,6 +6,9 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+
+use atonce_kernel::Uuid;
 use atonce_kernel::chance::Chance;
 use atonce_log::{Checkpointing, Durability, Origin, Storage, StorageConfig};
 use atonce_testkit::disk::{Crash, FaultyDisk};
@@ -28,6 +31,8 @@ struct Left {
     history: Vec<Snapshot>,
     acknowledged: usize,
     is_finished: bool,
+    /// What readers saw last: topic id and high watermark of each partition.
+    seen: BTreeMap<String, (Uuid, i64)>,
 }
 
 fn run(disk: &FaultyDisk, config: &StorageConfig, steps: &[Step]) -> Left {
@@ -35,9 +40,39 @@ fn run(disk: &FaultyDisk, config: &StorageConfig, steps: &[Step]) -> Left {
         Ok((storage, _)) => {
             let mut run = Run::new(storage, Model::default());
             let is_finished = run.all(steps).is_ok();
-            Left { history: run.history, acknowledged: run.acknowledged, is_finished }
+            let seen = seen(&run.storage);
+            Left { history: run.history, acknowledged: run.acknowledged, is_finished, seen }
         }
-        Err(_) => Left { history: vec![Snapshot::default()], acknowledged: 0, is_finished: false },
+        Err(_) => {
+            Left { history: vec![Snapshot::default()], acknowledged: 0, is_finished: false, seen: BTreeMap::new() }
+        }
+    }
+}
+
+fn seen(storage: &Storage<FaultyDisk>) -> BTreeMap<String, (Uuid, i64)> {
+    let mut seen = BTreeMap::new();
+    for topic in storage.catalog().topics() {
+        for index in 0..topic.partitions {
+            let partition = tp(topic.name.as_str(), index);
+            let high_watermark = storage.reader(&partition).unwrap().watermarks().high_watermark;
+            seen.insert(partition.to_string(), (topic.id, high_watermark));
+        }
+    }
+    seen
+}
+
+/// What a reader saw, it sees again.
+fn assert_seen_again(before: &BTreeMap<String, (Uuid, i64)>, storage: &Storage<FaultyDisk>, story: &str) {
+    let after = seen(storage);
+    for (name, (id, high_watermark)) in before {
+        if let Some((found_id, found)) = after.get(name)
+            && found_id == id
+        {
+            assert!(
+                found >= high_watermark,
+                "{story}: {name} was seen up to {high_watermark}, and is there up to {found}"
+            );
+        }
     }
 }
 
@@ -124,6 +159,9 @@ fn every_crash_point(kind: &Kind, workload_seed: u64, units: u64) {
             }
 
             let (storage, unit) = recover_and_compare(&disk, &config, &left.history, allowed, &story);
+            if kind.durability == Durability::Sync || kind.crash == Crash::Process {
+                assert_seen_again(&left.seen, &storage, &story);
+            }
             drop(storage);
 
             // Once recovery has answered, all of it is durable, and a second one finds the same.
