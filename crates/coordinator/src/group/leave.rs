@@ -3,6 +3,7 @@
 use atonce_protocol::ErrorCode;
 
 use super::GroupCoordinator;
+use super::classic::State;
 use super::command::{LeaveGroup, MemberIdentity};
 use super::draft::Draft;
 use super::reply::{MemberLeft, Reply};
@@ -55,10 +56,10 @@ impl Draft<'_> {
 
     fn rebalance_without_those_who_left(&mut self) {
         match self.group.state {
-            super::classic::State::Empty => {}
-            super::classic::State::PreparingRebalance { .. }
-            | super::classic::State::CompletingRebalance { .. }
-            | super::classic::State::Stable { .. } => self.rebalance(),
+            State::Empty => {}
+            State::PreparingRebalance { .. } | State::CompletingRebalance { .. } | State::Stable { .. } => {
+                self.rebalance()
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Tick: deadlines of rebalances and sessions, and the search for offsets that nobody needs any more.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use atonce_kernel::{GroupId, MemberId, Timestamp};
 
@@ -144,7 +145,6 @@ fn plan_search(shard: &GroupCoordinator, context: &Context) -> Decision<GroupCoo
 }
 
 fn search(shard: &GroupCoordinator, context: &Context, after: Option<&GroupId>) -> Decision<GroupCoordinator> {
-    use std::ops::Bound;
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut records: Vec<Record> = Vec::new();
     for (id, group) in shard.groups.range::<GroupId, _>((start, Bound::Unbounded)) {
