@@ -23,12 +23,18 @@ pub struct Record {
 }
 
 impl Record {
+    /// The record that says this of `transactional_id`; `None`: that it is forgotten.
+    #[must_use]
+    pub fn new(transactional_id: &TransactionalId, transaction: Option<Transaction>) -> Self {
+        Self { transactional_id: transactional_id.clone(), transaction }
+    }
+
     pub(super) fn registered(transactional_id: &TransactionalId, transaction: Transaction) -> Self {
-        Self { transactional_id: transactional_id.clone(), transaction: Some(transaction) }
+        Self::new(transactional_id, Some(transaction))
     }
 
     pub(super) fn expired(transactional_id: &TransactionalId) -> Self {
-        Self { transactional_id: transactional_id.clone(), transaction: None }
+        Self::new(transactional_id, None)
     }
 
     /// Whose record it is.
