@@ -339,6 +339,11 @@ impl TaskStore {
         self.engine.position()
     }
 
+    /// Whether the engine holds anything.
+    pub fn has_stored_data(&self) -> Result<bool, StoreError> {
+        Ok(!self.engine.scan(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, 1)?.is_empty())
+    }
+
     /// Bytes of keys and values that wait for the commit.
     #[must_use]
     pub fn uncommitted_bytes(&self) -> usize {

@@ -370,6 +370,14 @@ impl Task {
             .collect()
     }
 
+    /// Whether the engine of a store holds anything; for a store without a position, which must be new then.
+    pub fn has_stored_data(&self, store: &str) -> Result<bool, StoreError> {
+        match self.stores.iter().flatten().find(|cell| cell.borrow().name() == store) {
+            Some(cell) => cell.borrow().has_stored_data(),
+            None => Err(StoreError::NotConnected { store: store.to_owned() }),
+        }
+    }
+
     /// Follows a change log: `records` in order, and the position after them.
     pub fn restore(
         &mut self,

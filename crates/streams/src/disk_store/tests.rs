@@ -1,0 +1,105 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use atonce_kernel::{Timestamp, Uuid};
+use atonce_streams_core::Guarantee;
+
+use super::*;
+
+const TASK: TaskId = TaskId { subtopology: 0, partition: 0 };
+
+fn position(offset: i64) -> StorePosition {
+    StorePosition {
+        topic_id: Uuid([1; 16]),
+        offset,
+        leader_epoch: None,
+        written_at: Timestamp(1),
+        guarantee: Guarantee::ExactlyOnce,
+    }
+}
+
+/// Without the gate this fails within seconds: a flush in the background makes half a batch visible.
+#[test]
+fn a_scan_beside_a_writer_never_sees_half_a_batch() {
+    const KEYS: u32 = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = DiskEngine::open(folder.path().join("stores")).unwrap();
+    // Small memtables make flushes frequent: the keyspace keeps the options it was made with.
+    let options = || KeyspaceCreateOptions::default().max_memtable_size(64 << 10);
+    engine.database.keyspace(&keyspace_name(TASK, "s"), options).unwrap();
+    let mut writer = engine.open_store(TASK, "s").unwrap();
+    let reader = engine.open_store(TASK, "s").unwrap();
+    let write = |store: &mut DiskStore, version: u64| {
+        let value = Bytes::from(version.to_be_bytes().repeat(8));
+        let changes = (0..KEYS).map(|key| (Bytes::copy_from_slice(&key.to_be_bytes()), Some(value.clone())));
+        store.apply(StoreBatch { changes: changes.collect(), position: Some(position(version as i64)) }).unwrap();
+    };
+    write(&mut writer, 0);
+    let is_done = AtomicBool::new(false);
+    let scans = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for version in 1..800 {
+                write(&mut writer, version);
+            }
+            is_done.store(true, Ordering::Release);
+        });
+        let mut scans = 0;
+        while !is_done.load(Ordering::Acquire) {
+            let entries = reader.scan(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, usize::MAX).unwrap();
+            assert_eq!(entries.len(), KEYS as usize);
+            assert!(entries.iter().all(|(_, value)| value == &entries[0].1), "a scan saw two versions");
+            scans += 1;
+        }
+        scans
+    });
+    assert!(scans > 10, "only {scans} scans ran beside the writer");
+}
+
+#[test]
+fn what_was_applied_survives_a_process_that_never_closes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stores");
+    let engine = DiskEngine::open(&path).unwrap();
+    let mut store = engine.open_store(TASK, "s").unwrap();
+    let change = (Bytes::from_static(b"k"), Some(Bytes::from_static(b"v")));
+    store.apply(StoreBatch { changes: vec![change], position: Some(position(5)) }).unwrap();
+    // As the kernel leaves the files after SIGKILL: copied while the engine is open, nothing closed.
+    let copy = folder.path().join("copy");
+    copy_folder(&path, &copy);
+    let store = DiskEngine::open(&copy).unwrap().open_store(TASK, "s").unwrap();
+    assert_eq!((store.get(b"k").unwrap(), store.position()), (Some(Bytes::from_static(b"v")), Some(position(5))));
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_is_set_aside_and_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stores");
+    let mut store = DiskEngine::open(&path).unwrap().open_store(TASK, "s").unwrap();
+    store.apply(StoreBatch { changes: Vec::new(), position: Some(position(5)) }).unwrap();
+    drop(store);
+    std::fs::write(path.join("version"), b"no version").unwrap();
+    let engine = DiskEngine::open(&path).unwrap();
+    assert_eq!(engine.open_store(TASK, "s").unwrap().position(), None);
+    assert!(folder.path().join("stores.untrusted-1").exists());
+}
+
+#[test]
+fn the_tasks_whose_stores_lie_here_are_known_from_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = DiskEngine::open(folder.path().join("stores")).unwrap();
+    engine.open_store(TaskId { subtopology: 1, partition: 7 }, "a.b").unwrap();
+    engine.open_store(TaskId { subtopology: 0, partition: 2 }, "c").unwrap();
+    let tasks: Vec<String> = engine.stored_tasks().iter().map(ToString::to_string).collect();
+    assert_eq!(tasks, ["0_2", "1_7"]);
+}

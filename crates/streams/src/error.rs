@@ -1,0 +1,125 @@
+//! What can go wrong with an application: who, where, and what to do.
+
+use std::path::PathBuf;
+
+use atonce_client::{AdminError, BeginError, ConnectError, ConsumerError, StartError};
+use atonce_kernel::{GroupInstanceId, TopicName};
+use atonce_streams_core::TaskError;
+use atonce_streams_core::TopologyError;
+use atonce_streams_core::store::StoreError;
+use atonce_streams_core::topology::LayoutError;
+
+/// Anything that ends an application, or keeps it from starting.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The topology cannot work.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// A setting cannot work.
+    #[error("{setting}: {reason}")]
+    Setting {
+        /// Which one.
+        setting: &'static str,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// The cluster cannot be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A topic that is read is not there.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The cluster could not be asked for topics and offsets, or would not make the application's own topics.
+    #[error("{what}: {source}")]
+    Admin {
+        /// What was to be done.
+        what: String,
+        /// Why it was not.
+        source: AdminError,
+    },
+    /// An internal topic is there, but not as this topology needs it.
+    #[error(
+        "topic {topic} has {found} partitions and needs {expected}: the topics that are read have changed; reset the application \
+         (delete its internal topics and its group), or give it another application id"
+    )]
+    InternalTopic {
+        /// The topic.
+        topic: TopicName,
+        /// Its partitions.
+        found: i32,
+        /// The partitions it should have.
+        expected: i32,
+    },
+    /// The state folder cannot be used.
+    #[error("state folder {}: {source}", path.display())]
+    StateFolder {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another process works in the state folder.
+    #[error("state folder {} is in use by another process: give each process of an application a folder of its own", path.display())]
+    StateFolderInUse {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The store engine cannot work.
+    #[error("stores in {}: {cause}", path.display())]
+    Stores {
+        /// Where.
+        path: PathBuf,
+        /// Why, in the engine's words.
+        cause: String,
+    },
+    /// A worker has ended.
+    #[error("worker {worker}: {source}")]
+    Worker {
+        /// Which one, from 0.
+        worker: usize,
+        /// Why.
+        source: WorkerError,
+    },
+}
+
+/// Why a worker has ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// A record could not be processed. The interval it came in is undone.
+    #[error(transparent)]
+    Processing(#[from] TaskError),
+    /// A store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The group has another member of this worker's name.
+    #[error(
+        "another process has taken {instance_id} over: two processes must not share a process id; this one has stopped, and has \
+         committed nothing since ({source})"
+    )]
+    Fenced {
+        /// This worker's name in the group.
+        instance_id: GroupInstanceId,
+        /// What the group said.
+        source: ConsumerError,
+    },
+    /// The consumer cannot go on.
+    #[error(transparent)]
+    Consumer(#[from] ConsumerError),
+    /// The producer could not be started.
+    #[error(transparent)]
+    ProducerStart(#[from] StartError),
+    /// The last commit's outcome was not learnt before the application was closed. The next start settles it.
+    #[error("closed while in doubt about the last commit ({0}); the next start settles it")]
+    InDoubt(BeginError),
+    /// Output could not be written, and never will be.
+    #[error("output cannot be written: {0}")]
+    Output(String),
+    /// Stores could not be brought up to their change logs.
+    #[error("restoring failed: {0}")]
+    Restore(String),
+    /// The worker's task panicked.
+    #[error("it panicked: {0}")]
+    Panicked(String),
+}

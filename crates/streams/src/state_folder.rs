@@ -1,0 +1,227 @@
+//! What a process keeps on disk between two lives: its id, how many workers it had, its stores; and the lock that keeps a second
+//! process out.
+//!
+//! ```text
+//! <state_dir>/<application id>/lock         held as long as the process lives; the system drops it with the process
+//!                              process-id   the name its workers have in the group and as producers
+//!                              workers      how many there were: the ids of those that run no more are still to be settled
+//!                              stores/      see `disk_store`
+//! ```
+//!
+//! Invariant: a store is open in one worker at most. It moves by value: the next owner waits until it was given back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use atonce_kernel::chance::Chance;
+use atonce_streams_core::TaskId;
+use atonce_streams_core::store::{MemoryStore, StateStore, StoreEngine, StoreError};
+use atonce_streams_core::task::NeededStore;
+use tokio::sync::Notify;
+
+use crate::disk_store::DiskEngine;
+use crate::error::Error;
+
+pub(crate) struct StateFolder {
+    process_id: String,
+    former_workers: usize,
+    disk: DiskEngine,
+    stores: Mutex<Stores>,
+    given_back: Notify,
+    /// Dropped last: with it goes the lock.
+    _lock: File,
+}
+
+#[derive(Default)]
+struct Stores {
+    /// Stores in memory between two owners.
+    in_memory: BTreeMap<(TaskId, String), Box<dyn StateStore>>,
+    in_use: BTreeSet<(TaskId, String)>,
+}
+
+impl StateFolder {
+    /// Opens and locks the folder of an application; `process_id` overrides the one that is kept there.
+    pub(crate) fn open(state_dir: &Path, application_id: &str, process_id: Option<String>) -> Result<Self, Error> {
+        let path = state_dir.join(application_id);
+        let failed = |source: io::Error| Error::StateFolder { path: path.clone(), source };
+        std::fs::create_dir_all(&path).map_err(failed)?;
+        let lock = File::options().create(true).truncate(false).write(true).open(path.join("lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::StateFolderInUse { path }),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let process_id = match process_id {
+            Some(process_id) => process_id,
+            None => match read_line(&path.join("process-id")).map_err(failed)? {
+                Some(process_id) => process_id,
+                None => {
+                    let process_id = fresh_process_id();
+                    write_line(&path, "process-id", &process_id).map_err(failed)?;
+                    process_id
+                }
+            },
+        };
+        let former_workers = read_line(&path.join("workers")).map_err(failed)?;
+        let former_workers = former_workers.and_then(|workers| workers.parse().ok()).unwrap_or(0);
+        let stores = path.join("stores");
+        let disk = DiskEngine::open(&stores)
+            .map_err(|error| Error::Stores { path: stores.clone(), cause: error.source.to_string() })?;
+        Ok(Self {
+            process_id,
+            former_workers,
+            disk,
+            stores: Mutex::new(Stores::default()),
+            given_back: Notify::new(),
+            _lock: lock,
+        })
+    }
+
+    pub(crate) fn process_id(&self) -> &str {
+        &self.process_id
+    }
+
+    /// How many workers the last life of this process had.
+    pub(crate) fn former_workers(&self) -> usize {
+        self.former_workers
+    }
+
+    /// Keeps the number of workers, for the next life.
+    pub(crate) fn write_workers(&self, workers: usize) -> Result<(), Error> {
+        let path = self.disk.path().parent().unwrap_or(Path::new("."));
+        write_line(path, "workers", &workers.to_string())
+            .map_err(|source| Error::StateFolder { path: path.to_owned(), source })
+    }
+
+    /// The tasks whose stores lie here.
+    pub(crate) fn stored_tasks(&self) -> BTreeSet<TaskId> {
+        self.disk.stored_tasks()
+    }
+
+    /// Takes a store for a task, as soon as no other worker has it.
+    pub(crate) async fn take(&self, task: TaskId, needed: &NeededStore) -> Result<Box<dyn StateStore>, StoreError> {
+        let key = (task, needed.name.clone());
+        loop {
+            // Asked for before looking, so that a store given back in between is not missed.
+            let given_back = self.given_back.notified();
+            if self.stores().in_use.insert(key.clone()) {
+                break;
+            }
+            given_back.await;
+        }
+        let opened = if needed.is_persistent {
+            self.disk.clone().open(task, &needed.name)
+        } else {
+            let kept = self.stores().in_memory.remove(&key);
+            Ok(kept.unwrap_or_else(|| Box::new(MemoryStore::default())))
+        };
+        if opened.is_err() {
+            self.stores().in_use.remove(&key);
+        }
+        opened
+    }
+
+    /// Throws away what a taken store holds, and opens it anew. The old handle must be dropped by the caller.
+    pub(crate) fn reset(&self, task: TaskId, needed: &NeededStore) -> Result<Box<dyn StateStore>, StoreError> {
+        if needed.is_persistent {
+            self.disk.clone().reset(task, &needed.name)
+        } else {
+            Ok(Box::new(MemoryStore::default()))
+        }
+    }
+
+    /// Gives a store back, for its next owner in this process.
+    pub(crate) fn give_back(&self, task: TaskId, store: &str, is_persistent: bool, engine: Box<dyn StateStore>) {
+        let key = (task, store.to_owned());
+        let mut stores = self.stores();
+        if is_persistent {
+            drop(engine);
+        } else {
+            stores.in_memory.insert(key.clone(), engine);
+        }
+        stores.in_use.remove(&key);
+        drop(stores);
+        self.given_back.notify_waiters();
+    }
+
+    fn stores(&self) -> MutexGuard<'_, Stores> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read_line(path: &Path) -> io::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whole or not at all, whenever the process dies.
+fn write_line(folder: &Path, name: &str, line: &str) -> io::Result<()> {
+    let temporary: PathBuf = folder.join(format!("{name}.new"));
+    std::fs::write(&temporary, format!("{line}\n"))?;
+    std::fs::rename(&temporary, folder.join(name))
+}
+
+/// The standard library seeds its hash maps from the system's entropy; that is chance enough for a name.
+fn fresh_process_id() -> String {
+    let seed = RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()));
+    let bytes = Chance::from_seed(seed).uuid().0;
+    let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    hex.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK: TaskId = TaskId { subtopology: 0, partition: 0 };
+
+    fn needed(is_persistent: bool) -> NeededStore {
+        NeededStore { name: "s".to_owned(), is_persistent, changelog: None }
+    }
+
+    #[test]
+    fn a_process_keeps_its_id_and_its_number_of_workers() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = StateFolder::open(folder.path(), "app", None).unwrap();
+        let id = first.process_id().to_owned();
+        assert_eq!((id.len(), first.former_workers()), (32, 0));
+        first.write_workers(3).unwrap();
+        drop(first);
+        let second = StateFolder::open(folder.path(), "app", None).unwrap();
+        assert_eq!((second.process_id(), second.former_workers()), (id.as_str(), 3));
+    }
+
+    #[test]
+    fn a_second_process_is_kept_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = StateFolder::open(folder.path(), "app", None).unwrap();
+        // A lock belongs to the open file, so a second opening in one process stands for another process.
+        let second = StateFolder::open(folder.path(), "app", None);
+        assert!(matches!(second, Err(Error::StateFolderInUse { .. })));
+        assert!(StateFolder::open(folder.path(), "other", None).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_store_is_with_one_worker_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = StateFolder::open(folder.path(), "app", None).unwrap();
+        for is_persistent in [true, false] {
+            let first = folder.take(TASK, &needed(is_persistent)).await.unwrap();
+            let needed = needed(is_persistent);
+            let mut second = std::pin::pin!(folder.take(TASK, &needed));
+            let waits =
+                std::future::poll_fn(|context| std::task::Poll::Ready(second.as_mut().poll(context).is_pending()));
+            assert!(waits.await, "the store is in use");
+            folder.give_back(TASK, "s", is_persistent, first);
+            let second = second.await.unwrap();
+            folder.give_back(TASK, "s", is_persistent, second);
+        }
+    }
+}

@@ -1,0 +1,737 @@
+//! A worker: one consumer (a static member of the group), one producer, the tasks the group gave it, in one loop.
+//!
+//! ```text
+//! poll ── records → tasks → output, sent as it comes ──┐
+//!   │        (at most once: held until the offsets are in)
+//!   │                                                  │ commit interval over, or the group is about to rebalance
+//!   ├── revoking → commit everything, give the tasks up │
+//!   ├── assigned → initialise the producer, fetch the   ▼
+//!   │     offsets, take the stores, restore      commit machine: flush · send offsets · end · apply stores
+//!   └── lost → undo, give the tasks up                  └ failed → roll back: overlays dropped, processors anew, rewind
+//! ```
+//!
+//! Invariants: the order of taking over is join, initialise, fetch offsets, high watermarks, restore: another order commits or restores
+//! what a former owner's open transaction still changes. Nothing is processed while the commit machine is not at rest. Positions are
+//! sent with the group metadata of the batch they come from: a zombie's are refused for it.
+//!
+//! **What it does not know**: which step follows which in a commit (the machine does), how a task processes, what is in a store.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use atonce_client::{
+    Batch, Client, Consumer, ConsumerError, ConsumerEvent, ConsumerRecord, Delivery, ErrorClass, GroupMetadata,
+    OffsetReset, Positions, ProducerRecord, Settled,
+};
+use atonce_kernel::{GroupInstanceId, Outcome, Timestamp, TopicPartition, TransactionalId};
+use atonce_streams_core::commit::{CommitMachine, Event, Settlement, Step};
+use atonce_streams_core::task::ChangelogEnd;
+use atonce_streams_core::{Guarantee, OutputRecord, SourceRecord, Task, TaskId, Topology};
+use tokio::sync::watch;
+
+use crate::error::WorkerError;
+use crate::internal_topics::Topics;
+use crate::state_folder::StateFolder;
+use crate::statistics::{Counters, add};
+use crate::tasks_assignor::TasksAssignor;
+use crate::writer::{Ended, Failure, Writer};
+
+/// Records a task processes before its output is handed to the producer.
+const SLICE: usize = 1000;
+
+/// Records of one poll. More would only wait in queues; fewer would poll too often.
+const BATCH_RECORDS_MAX: usize = 2000;
+
+/// How long a poll waits when there is nothing to commit: also how soon a wish to stop is heard.
+const IDLE_WAIT: Duration = Duration::from_millis(100);
+
+/// A commit is not put off beyond so many bytes of store changes in memory.
+const UNCOMMITTED_BYTES_MAX: usize = 64 << 20;
+
+/// How long another worker of the process may take to give a store back.
+const STORE_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Waiting after the n-th failure in a row, doubled each time up to the maximum.
+const BACK_OFF: Duration = Duration::from_millis(50);
+const BACK_OFF_MAX: Duration = Duration::from_secs(5);
+
+/// What all workers of a process share.
+pub(crate) struct Shared {
+    pub(crate) application_id: String,
+    pub(crate) client: Client,
+    pub(crate) topology: Topology,
+    pub(crate) topics: Arc<Topics>,
+    pub(crate) folder: StateFolder,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) guarantee: Guarantee,
+    pub(crate) commit_interval: Duration,
+    pub(crate) transaction_timeout: Duration,
+    pub(crate) session_timeout: Duration,
+    pub(crate) heartbeat_interval: Duration,
+}
+
+impl Shared {
+    pub(crate) fn transactional_id(&self, worker: usize) -> TransactionalId {
+        TransactionalId::from(format!("{}-{}-{worker}", self.application_id, self.folder.process_id()))
+    }
+
+    pub(crate) fn instance_id(&self, worker: usize) -> GroupInstanceId {
+        GroupInstanceId::from(format!("{}-{worker}", self.folder.process_id()))
+    }
+}
+
+/// What a worker does, as seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum WorkerState {
+    /// Joining the group.
+    Joining,
+    /// Bringing its stores up to their change logs.
+    Restoring,
+    /// Processing.
+    Running,
+    /// Over.
+    Ended,
+}
+
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: usize,
+    pub(crate) consumer: Consumer,
+    assignor: Arc<TasksAssignor>,
+    writer: Writer,
+    commit: CommitMachine,
+    pub(crate) tasks: BTreeMap<TaskId, Task>,
+    owner_of: HashMap<TopicPartition, TaskId>,
+    /// Who sends the positions of what was processed: the group's metadata of the last batch.
+    group: Option<GroupMetadata>,
+    /// Output that waits for its offsets, under at most once.
+    held: Vec<OutputRecord>,
+    /// Of each change log, the last record of this commit.
+    last_changes: BTreeMap<TopicPartition, Delivery>,
+    uncommitted_since: Option<Instant>,
+    uncommitted_records: u64,
+    /// The tasks are another's, or soon will be: they are given up when the interval is undone.
+    is_out: bool,
+    failures_in_a_row: u32,
+    /// An event that came while stores were restored.
+    pub(crate) pending: Option<ConsumerEvent>,
+    state: watch::Sender<WorkerState>,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+impl Worker {
+    /// Joins the group.
+    pub(crate) async fn start(
+        shared: Arc<Shared>,
+        index: usize,
+        state: watch::Sender<WorkerState>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Self, WorkerError> {
+        let process_id = shared.folder.process_id();
+        let stored = shared.folder.stored_tasks();
+        let assignor = Arc::new(TasksAssignor::new(Arc::clone(&shared.topics), process_id, stored));
+        let consumer = shared
+            .client
+            .consumer()
+            .group(shared.application_id.as_str())
+            .instance_id(shared.instance_id(index))
+            .read_committed()
+            .assignor(Arc::clone(&assignor) as Arc<dyn atonce_client::Assignor>)
+            .session_timeout(shared.session_timeout)
+            .heartbeat_interval(shared.heartbeat_interval)
+            .auto_offset_reset(OffsetReset::Earliest)
+            .batch_records_max(BATCH_RECORDS_MAX)
+            .subscribe(shared.topics.layout.subscription())
+            .await?;
+        let commit = CommitMachine::new(shared.guarantee);
+        Ok(Self {
+            shared,
+            index,
+            consumer,
+            assignor,
+            writer: Writer::Absent,
+            commit,
+            tasks: BTreeMap::new(),
+            owner_of: HashMap::new(),
+            group: None,
+            held: Vec::new(),
+            last_changes: BTreeMap::new(),
+            uncommitted_since: None,
+            uncommitted_records: 0,
+            is_out: false,
+            failures_in_a_row: 0,
+            pending: None,
+            state,
+            stop,
+        })
+    }
+
+    /// Works until it is told to stop, or cannot go on.
+    pub(crate) async fn run(mut self) -> Result<(), WorkerError> {
+        let ended = self.work().await;
+        self.state.send_replace(WorkerState::Ended);
+        match ended {
+            Ok(()) => self.close().await,
+            Err(error) => {
+                // What did not commit is undone by not committing it; the broker is told, so that no one waits for a time-out.
+                let _ = self.writer.abort().await;
+                self.give_up_tasks();
+                Err(error)
+            }
+        }
+    }
+
+    async fn work(&mut self) -> Result<(), WorkerError> {
+        while !self.is_stopping() {
+            if self.is_commit_due() {
+                self.drive(Event::CommitWanted).await?;
+                continue;
+            }
+            let event = match self.pending.take() {
+                Some(event) => Ok(Some(event)),
+                None => self.consumer.next_event(self.wait()).await,
+            };
+            match event {
+                Ok(None) => {}
+                Ok(Some(ConsumerEvent::Batch(batch))) => self.process(batch).await?,
+                Ok(Some(ConsumerEvent::Revoking(_))) => self.revoke().await?,
+                Ok(Some(ConsumerEvent::Assigned(partitions, _))) => self.take_over(&partitions).await?,
+                Ok(Some(ConsumerEvent::Lost(_))) => self.lose().await?,
+                Err(error) => self.consumer_failed(error).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends cleanly: commits, makes the stores durable, leaves the group.
+    async fn close(mut self) -> Result<(), WorkerError> {
+        if self.has_uncommitted() {
+            self.drive(Event::CommitWanted).await?;
+        }
+        for task in self.tasks.values_mut() {
+            blocking(|| task.sync_stores())?;
+        }
+        self.give_up_tasks();
+        if let Err(error) = self.consumer.close_and_leave().await {
+            tracing::warn!("worker {}: leaving the group failed ({error}); its session will end by itself", self.index);
+        }
+        Ok(())
+    }
+
+    async fn process(&mut self, batch: Batch) -> Result<(), WorkerError> {
+        let positions = batch.positions();
+        if let Some(group) = positions.group() {
+            self.group = Some(group.clone());
+        }
+        let mut records: HashMap<TopicPartition, Vec<SourceRecord>> = HashMap::new();
+        for record in batch.records {
+            let (topic_partition, record) = source_record(record);
+            records.entry(topic_partition).or_default().push(record);
+        }
+        for (topic_partition, position) in positions.iter() {
+            let records = records.remove(topic_partition).unwrap_or_default();
+            let task = self.owner_of.get(topic_partition).and_then(|id| self.tasks.get_mut(id));
+            // A partition without a task was given up while its records were on their way.
+            if let Some(task) = task {
+                task.add(topic_partition, records, position.offset);
+            }
+        }
+        let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
+        for id in ids {
+            self.process_task(id).await?;
+        }
+        if self.has_uncommitted() {
+            self.uncommitted_since.get_or_insert_with(Instant::now);
+        }
+        Ok(())
+    }
+
+    async fn process_task(&mut self, id: TaskId) -> Result<(), WorkerError> {
+        while let Some(task) = self.tasks.get_mut(&id)
+            && task.buffered() > 0
+        {
+            let dropped_before = task.dropped();
+            match task.process(SLICE) {
+                Ok(processed) => self.uncommitted_records += processed as u64,
+                Err(error) => {
+                    tracing::error!("worker {}: {error}", self.index);
+                    self.drive(Event::AbortWanted).await?;
+                    return Err(error.into());
+                }
+            }
+            add(&self.shared.counters.dropped_records, task.dropped() - dropped_before);
+            let outputs = task.take_outputs();
+            match self.commit.guarantee() {
+                Guarantee::AtMostOnce => self.held.extend(outputs),
+                Guarantee::AtLeastOnce | Guarantee::ExactlyOnce => {
+                    if let Err(failure) = self.send_all(outputs).await {
+                        return self.give_interval_up(failure).await;
+                    }
+                }
+            }
+            // Other workers may share this thread.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    async fn send_all(&mut self, outputs: Vec<OutputRecord>) -> Result<(), Failure> {
+        add(&self.shared.counters.output_records, outputs.len() as u64);
+        for output in outputs {
+            // Heard of in `flush`, before anything is committed.
+            let _delivery = self.writer.send(producer_record(output)).await?;
+        }
+        Ok(())
+    }
+
+    /// The partitions will be given away: everything is committed first.
+    async fn revoke(&mut self) -> Result<(), WorkerError> {
+        if self.has_uncommitted() {
+            self.drive(Event::CommitWanted).await?;
+        }
+        self.give_up_tasks();
+        Ok(())
+    }
+
+    /// The group has given this worker up, and the partitions away perhaps: nothing of the interval may be committed.
+    async fn lose(&mut self) -> Result<(), WorkerError> {
+        if !self.tasks.is_empty() {
+            tracing::warn!("worker {}: the group has gone on without it; it joins again", self.index);
+            add(&self.shared.counters.fenced, 1);
+        }
+        self.is_out = true;
+        self.drive(Event::AbortWanted).await
+    }
+
+    async fn take_over(&mut self, partitions: &[TopicPartition]) -> Result<(), WorkerError> {
+        // Those that stayed are taken over like new ones: another may have had them in between.
+        self.give_up_tasks();
+        self.state.send_replace(WorkerState::Restoring);
+        let layout = &self.shared.topics.layout;
+        let assigned: BTreeSet<&TopicPartition> = partitions.iter().collect();
+        let is_mine = |id: &TaskId| layout.partitions_of(*id).iter().any(|partition| assigned.contains(partition));
+        let ids: BTreeSet<TaskId> = layout.task_ids().into_iter().filter(is_mine).collect();
+        tracing::info!("worker {}: tasks {}", self.index, list(&ids));
+
+        if !self.initialise_producer().await? {
+            return Ok(());
+        }
+        self.consumer.pause(partitions);
+        // After the producer: what its predecessor left open is settled now, so this is where the group really stands.
+        if let Err(error) = self.consumer.rewind().await {
+            self.consumer.enforce_rebalance();
+            return self.consumer_failed(error).await;
+        }
+        for id in ids {
+            if !self.create_task(id).await? {
+                tracing::warn!(
+                    "worker {}: another worker still has the stores of task {id}; it joins again",
+                    self.index
+                );
+                self.give_up_tasks();
+                self.consumer.enforce_rebalance();
+                return Ok(());
+            }
+        }
+        if !self.restore().await? {
+            self.give_up_tasks();
+            return Ok(());
+        }
+        let stored = self.shared.folder.stored_tasks();
+        self.assignor.set_owned(self.tasks.keys().copied().collect(), stored);
+        self.consumer.resume(partitions);
+        self.state.send_replace(WorkerState::Running);
+        Ok(())
+    }
+
+    /// After the group is joined, and never before. `false`: told to stop meanwhile.
+    async fn initialise_producer(&mut self) -> Result<bool, WorkerError> {
+        while matches!(self.writer, Writer::Absent) {
+            let client = &self.shared.client;
+            let started = match self.commit.guarantee() {
+                Guarantee::ExactlyOnce => {
+                    let transactional_id = self.shared.transactional_id(self.index);
+                    Writer::initialise(client, transactional_id, self.shared.transaction_timeout).await
+                }
+                Guarantee::AtLeastOnce | Guarantee::AtMostOnce => Writer::plain(client).await,
+            };
+            match started {
+                Ok(writer) => self.writer = writer,
+                Err(error) if error.class() == ErrorClass::InvalidConfiguration => return Err(error.into()),
+                Err(error) => {
+                    tracing::warn!("worker {}: {error}; trying again", self.index);
+                    if self.is_stopping() {
+                        return Ok(false);
+                    }
+                    self.back_off().await;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// `false`: another worker of this process did not give a store back in time. (It has not yet heard that the group went on
+    /// without it. Two that waited for each other without an end would never hear of it.)
+    async fn create_task(&mut self, id: TaskId) -> Result<bool, WorkerError> {
+        let (topology, surroundings) = (&self.shared.topology, &self.shared.topics.surroundings);
+        let mut engines = BTreeMap::new();
+        for needed in Task::stores_of(topology, id, surroundings) {
+            let taken = tokio::time::timeout(STORE_WAIT_MAX, self.shared.folder.take(id, &needed)).await;
+            match taken {
+                Ok(Ok(engine)) => {
+                    engines.insert(needed.name, engine);
+                }
+                failed => {
+                    for (name, engine) in engines {
+                        self.give_back(id, &name, engine);
+                    }
+                    return match failed {
+                        Ok(Err(error)) => Err(error.into()),
+                        Ok(Ok(_)) | Err(_) => Ok(false),
+                    };
+                }
+            }
+        }
+        let task = Task::new(topology, id, surroundings.clone(), engines);
+        for partition in task.partitions() {
+            self.owner_of.insert(partition.clone(), id);
+        }
+        self.tasks.insert(id, task);
+        Ok(true)
+    }
+
+    /// Gives every task up; what was not committed is dropped with it.
+    fn give_up_tasks(&mut self) {
+        for (id, task) in std::mem::take(&mut self.tasks) {
+            for (store, engine) in task.into_engines() {
+                self.give_back(id, &store, engine);
+            }
+        }
+        self.owner_of.clear();
+        self.held.clear();
+        self.last_changes.clear();
+        self.group = None;
+        self.uncommitted_since = None;
+        self.uncommitted_records = 0;
+        self.state.send_replace(WorkerState::Joining);
+    }
+
+    fn give_back(&self, id: TaskId, store: &str, engine: Box<dyn atonce_streams_core::StateStore>) {
+        let needed = self.shared.topology.stores().iter().find(|specification| specification.name == store);
+        let is_persistent = needed.is_some_and(|specification| specification.is_persistent);
+        self.shared.folder.give_back(id, store, is_persistent, engine);
+    }
+
+    async fn consumer_failed(&mut self, error: ConsumerError) -> Result<(), WorkerError> {
+        match error {
+            source @ ConsumerError::Fenced(_) => Err(self.fenced(source)),
+            ConsumerError::CommitFailed(_) => self.lose().await,
+            error if error.class() == ErrorClass::InvalidConfiguration => Err(error.into()),
+            error => {
+                tracing::warn!("worker {}: {error}; trying again", self.index);
+                self.back_off().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Another member has this one's name: the end.
+    fn fenced(&self, source: ConsumerError) -> WorkerError {
+        add(&self.shared.counters.fenced, 1);
+        WorkerError::Fenced { instance_id: self.shared.instance_id(self.index), source }
+    }
+
+    /// A step outside a commit has failed: the interval is undone.
+    async fn give_interval_up(&mut self, failure: Failure) -> Result<(), WorkerError> {
+        self.take_in(&failure);
+        self.drive(Event::AbortWanted).await?;
+        if failure.is_fatal {
+            return Err(WorkerError::Output(failure.message));
+        }
+        self.back_off().await;
+        Ok(())
+    }
+
+    fn take_in(&mut self, failure: &Failure) {
+        tracing::warn!("worker {}: {}", self.index, failure.message);
+        if failure.is_fenced {
+            add(&self.shared.counters.fenced, 1);
+        }
+        if failure.must_rejoin {
+            self.is_out = true;
+            self.consumer.enforce_rebalance();
+        }
+        if failure.is_producer_lost {
+            self.writer = Writer::Absent;
+        }
+    }
+
+    /// Runs the commit machine until it rests.
+    async fn drive(&mut self, event: Event) -> Result<(), WorkerError> {
+        let mut fatal = None;
+        self.handle(event);
+        while let Some(step) = self.commit.poll_step() {
+            let event = match step {
+                Step::Flush => {
+                    let flushed = self.flush().await;
+                    self.answer(flushed, &mut fatal)
+                }
+                Step::SendOffsets => self.send_offsets(&mut fatal).await?,
+                Step::End(Outcome::Commit) => self.end_by_commit(&mut fatal).await,
+                Step::End(Outcome::Abort) => self.end_by_abort().await,
+                Step::AskOutcome => self.ask_outcome().await?,
+                Step::ApplyStores => {
+                    self.apply_stores().await?;
+                    Event::Done
+                }
+                Step::RollBack { replay_changelogs } => {
+                    self.roll_back(replay_changelogs).await?;
+                    Event::Done
+                }
+            };
+            self.handle(event);
+        }
+        match fatal {
+            Some(message) => Err(WorkerError::Output(message)),
+            None => Ok(()),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.commit.handle(event).expect("the worker tells only what happened");
+    }
+
+    fn answer(&mut self, result: Result<(), Failure>, fatal: &mut Option<String>) -> Event {
+        match result {
+            Ok(()) => Event::Done,
+            Err(failure) => {
+                self.take_in(&failure);
+                if failure.is_fatal {
+                    *fatal = Some(failure.message);
+                }
+                Event::Failed
+            }
+        }
+    }
+
+    /// The change logs, then (under at most once) the output that was held: a crash between the two then loses output. The other way
+    /// round it would lose the change, and the next record would repeat what is out already.
+    async fn flush(&mut self) -> Result<(), Failure> {
+        let mut changes = Vec::new();
+        for task in self.tasks.values() {
+            changes.extend(task.changelog_records());
+        }
+        self.last_changes.clear();
+        for change in changes {
+            let record = ProducerRecord {
+                topic: change.topic_partition.topic.clone(),
+                partition: Some(change.topic_partition.partition),
+                key: Some(change.key),
+                value: change.value,
+                headers: Vec::new(),
+                timestamp: Some(change.timestamp),
+            };
+            let delivery = self.writer.send(record).await?;
+            self.last_changes.insert(change.topic_partition, delivery);
+        }
+        if !self.held.is_empty() {
+            self.writer.flush().await?;
+            let held = std::mem::take(&mut self.held);
+            self.send_all(held).await?;
+        }
+        self.writer.flush().await
+    }
+
+    async fn send_offsets(&mut self, fatal: &mut Option<String>) -> Result<Event, WorkerError> {
+        // Without a batch there are no positions either; the machine is not driven then.
+        let Some(group) = self.group.clone() else { return Ok(Event::Failed) };
+        let mut positions = Positions::new(group);
+        for task in self.tasks.values() {
+            for (topic_partition, offset) in task.positions() {
+                positions.insert(topic_partition.clone(), offset);
+            }
+        }
+        if self.commit.guarantee() == Guarantee::ExactlyOnce {
+            let sent = self.writer.send_offsets(positions).await;
+            return Ok(self.answer(sent, fatal));
+        }
+        match self.consumer.commit(positions).await {
+            Ok(()) => Ok(Event::Done),
+            Err(source @ ConsumerError::Fenced(_)) => Err(self.fenced(source)),
+            Err(error) => {
+                tracing::warn!("worker {}: {error}", self.index);
+                if matches!(error, ConsumerError::CommitFailed(_)) {
+                    add(&self.shared.counters.fenced, 1);
+                    self.is_out = true;
+                    self.consumer.enforce_rebalance();
+                }
+                Ok(Event::Unanswered)
+            }
+        }
+    }
+
+    async fn end_by_commit(&mut self, fatal: &mut Option<String>) -> Event {
+        match self.writer.commit().await {
+            Ended::Done => Event::Done,
+            Ended::Refused(failure) => self.answer(Err(failure), fatal),
+            Ended::Unanswered => {
+                add(&self.shared.counters.in_doubt, 1);
+                tracing::warn!("worker {}: no answer to a commit; finding out what became of it", self.index);
+                Event::Unanswered
+            }
+            Ended::Unknown(failure) => {
+                add(&self.shared.counters.in_doubt, 1);
+                self.take_in(&failure);
+                Event::Unanswered
+            }
+        }
+    }
+
+    async fn end_by_abort(&mut self) -> Event {
+        match self.writer.abort().await {
+            Ok(_) => Event::Done,
+            Err(failure) => {
+                self.take_in(&failure);
+                Event::Failed
+            }
+        }
+    }
+
+    /// In doubt: asks until there is an answer. Nothing else is done meanwhile.
+    async fn ask_outcome(&mut self) -> Result<Event, WorkerError> {
+        match self.writer.settle().await {
+            Ok(Some(Settled::Committed)) => Ok(Event::Learned(Settlement::Committed)),
+            Ok(Some(Settled::Aborted)) => Ok(Event::Learned(Settlement::Aborted)),
+            Ok(Some(Settled::Unknown) | None) => Ok(Event::Learned(Settlement::Unknown)),
+            Err((error, _)) if error.may_have_taken_effect() => {
+                tracing::warn!("worker {}: still in doubt: {error}", self.index);
+                if self.is_stopping() {
+                    return Err(WorkerError::InDoubt(error));
+                }
+                self.back_off().await;
+                Ok(Event::Unanswered)
+            }
+            Err((_, failure)) => {
+                self.take_in(&failure);
+                Ok(Event::Learned(Settlement::Unknown))
+            }
+        }
+    }
+
+    /// The commit stands: the stores follow. One that fails is closed; the commit stands all the same.
+    async fn apply_stores(&mut self) -> Result<(), WorkerError> {
+        let mut ends: BTreeMap<TopicPartition, ChangelogEnd> = BTreeMap::new();
+        for (topic_partition, delivery) in std::mem::take(&mut self.last_changes) {
+            // Flushed, so this waits for nothing. Without an offset the position stays: it is a lower bound.
+            let offset = delivery.await.ok().and_then(|metadata| metadata.offset);
+            let changelog = self.shared.topics.changelogs.get(&topic_partition.topic);
+            if let (Some(offset), Some(changelog)) = (offset, changelog) {
+                let end = ChangelogEnd { topic_id: changelog.topic_id, offset: offset + 1, leader_epoch: None };
+                ends.insert(topic_partition, end);
+            }
+        }
+        let (now, guarantee) = (now(), self.commit.guarantee());
+        let tasks = &mut self.tasks;
+        blocking(|| {
+            tasks
+                .values_mut()
+                .try_for_each(|task| task.committed(now, guarantee, |partition| ends.get(partition).copied()))
+        })?;
+        self.shared.counters.count_commit();
+        add(&self.shared.counters.records, self.uncommitted_records);
+        self.uncommitted_records = 0;
+        self.uncommitted_since = None;
+        self.failures_in_a_row = 0;
+        Ok(())
+    }
+
+    /// Everything since the last commit is undone, and comes again.
+    async fn roll_back(&mut self, replay_changelogs: bool) -> Result<(), WorkerError> {
+        if self.has_uncommitted() {
+            add(&self.shared.counters.aborted, 1);
+        }
+        self.held.clear();
+        self.last_changes.clear();
+        self.uncommitted_since = None;
+        self.uncommitted_records = 0;
+        if std::mem::take(&mut self.is_out) {
+            self.give_up_tasks();
+            return Ok(());
+        }
+        for task in self.tasks.values_mut() {
+            task.roll_back();
+        }
+        if let Err(error) = self.consumer.rewind().await {
+            tracing::warn!("worker {}: {error}; it joins again", self.index);
+            self.consumer.enforce_rebalance();
+            self.give_up_tasks();
+            return Ok(());
+        }
+        if replay_changelogs && !self.restore().await? {
+            self.give_up_tasks();
+        }
+        Ok(())
+    }
+
+    fn is_commit_due(&self) -> bool {
+        let is_over = self.uncommitted_since.is_some_and(|since| since.elapsed() >= self.shared.commit_interval);
+        let bytes = || self.tasks.values().map(Task::uncommitted_bytes).sum::<usize>();
+        self.uncommitted_since.is_some() && (is_over || bytes() > UNCOMMITTED_BYTES_MAX)
+    }
+
+    fn has_uncommitted(&self) -> bool {
+        self.tasks.values().any(Task::has_uncommitted)
+    }
+
+    fn wait(&self) -> Duration {
+        match self.uncommitted_since {
+            Some(since) => self.shared.commit_interval.saturating_sub(since.elapsed()).min(IDLE_WAIT),
+            None => IDLE_WAIT,
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// Waits longer after each failure in a row; not at all once told to stop.
+    pub(crate) async fn back_off(&mut self) {
+        let wait = BACK_OFF.saturating_mul(1 << self.failures_in_a_row.min(10)).min(BACK_OFF_MAX);
+        self.failures_in_a_row += 1;
+        let mut stop = self.stop.clone();
+        let _ = tokio::time::timeout(wait, stop.wait_for(|is_stopping| *is_stopping)).await;
+    }
+}
+
+/// The wall clock's time.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Runs work that may block on the disk, without holding up other tasks of this thread where the runtime allows it.
+pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+fn source_record(record: ConsumerRecord) -> (TopicPartition, SourceRecord) {
+    let ConsumerRecord { topic_partition, offset, timestamp, key, value, headers } = record;
+    let headers =
+        headers.into_iter().map(|header| atonce_streams_core::Header { key: header.key, value: header.value });
+    (topic_partition, SourceRecord { offset, timestamp, key, value, headers: headers.collect() })
+}
+
+fn producer_record(output: OutputRecord) -> ProducerRecord {
+    let OutputRecord { topic, partition, timestamp, key, value, headers } = output;
+    let headers = headers.into_iter().map(|header| atonce_client::Header { key: header.key, value: header.value });
+    ProducerRecord { topic, partition, key, value, headers: headers.collect(), timestamp: Some(timestamp) }
+}
+
+fn list(ids: &BTreeSet<TaskId>) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }
+}
