@@ -12,6 +12,8 @@
 pub mod classify;
 pub mod connection;
 pub mod error;
+pub mod fetch;
+pub mod membership;
 pub mod metadata;
 pub mod partitioner;
 pub mod producer;
