@@ -4,62 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use atonce_kernel::{GroupId, GroupInstanceId, Offset, Timestamp, TopicName, TopicPartition};
+use atonce_client_core::membership::{Event, State};
+use atonce_kernel::{GroupId, GroupInstanceId, Offset, TopicName, TopicPartition};
 use bytes::Bytes;
+use tokio::time::Instant;
 
+use crate::admin::{OffsetSpec, list_offsets};
 use crate::assignor::{Assignor, RangeAssignor};
 use crate::client::Client;
+use crate::consumer_host::{ConsumerHost, Inner};
 use crate::error::ConsumerError;
 use crate::record::ConsumerRecord;
 
+pub use atonce_client_core::fetch::{Isolation, OffsetReset, Position};
 pub use atonce_client_core::transaction::{CommitPosition, GroupMetadata};
-
-/// Which records of transactions are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Isolation {
-    /// Only those of committed transactions, up to the first that is open.
-    ReadCommitted,
-    /// All.
-    #[default]
-    ReadUncommitted,
-}
-
-impl Isolation {
-    /// The number on the wire.
-    pub(crate) fn level(self) -> i8 {
-        match self {
-            Self::ReadUncommitted => 0,
-            Self::ReadCommitted => 1,
-        }
-    }
-}
-
-/// Where to begin in a partition for which the group has no offset, or whose offset is gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OffsetReset {
-    /// At the first record there is.
-    Earliest,
-    /// At the end.
-    #[default]
-    Latest,
-    /// Nowhere: it is an error.
-    Fail,
-}
-
-/// A place in a partition to read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
-    /// The first record there is.
-    Earliest,
-    /// The end, at the consumer's isolation.
-    Latest,
-    /// What the group has committed; the reset policy decides if it has nothing.
-    Committed,
-    /// This offset.
-    Offset(Offset),
-    /// The first record at or after this time; the end if there is none.
-    Timestamp(Timestamp),
-}
 
 /// Positions, with who says so: what `send_offsets` and `commit` take.
 ///
@@ -361,100 +319,188 @@ impl ConsumerBuilder {
         self
     }
 
-    /// Joins the group for these topics.
+    /// Becomes a member of the group for these topics. Joining begins with the first call of `next_batch` or `next_event`.
+    ///
+    /// Errors: without a group.
     pub async fn subscribe<T: Into<TopicName>>(
         self,
         topics: impl IntoIterator<Item = T>,
     ) -> Result<Consumer, ConsumerError> {
-        let _topics: BTreeSet<TopicName> = topics.into_iter().map(Into::into).collect();
-        let _ = (self.client, self.settings);
-        Err(ConsumerError::Closed)
+        if self.settings.group.is_none() {
+            return Err(ConsumerError::NoGroup);
+        }
+        let topics: BTreeSet<TopicName> = topics.into_iter().map(Into::into).collect();
+        let host = ConsumerHost::start(self.client.cluster(), self.settings, Some(topics.into_iter().collect()));
+        Ok(Consumer { host })
     }
 
-    /// Reads these partitions, from these places, whatever a group does.
+    /// Reads these partitions, from these places, whatever a group does. With a group, its offsets are read and committed.
+    ///
+    /// Errors: [`Position::Committed`] without a group.
     pub async fn assign(
         self,
         partitions: impl IntoIterator<Item = (TopicPartition, Position)>,
     ) -> Result<Consumer, ConsumerError> {
-        let _ = (self.client, self.settings, partitions.into_iter().count());
-        Err(ConsumerError::Closed)
+        let host = ConsumerHost::start(self.client.cluster(), self.settings, None);
+        let mut consumer = Consumer { host };
+        consumer.assign_more(partitions)?;
+        Ok(consumer)
     }
 }
 
 /// Reads records. Batches are fetched ahead, within a bound; heartbeats are sent while the user works.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), atonce_client::Error> {
+/// use atonce_client::{Client, OffsetReset};
+///
+/// let client = Client::builder("localhost:9092").connect().await?;
+/// let builder = client.consumer().group("payments").read_committed().auto_offset_reset(OffsetReset::Earliest);
+/// let mut consumer = builder.subscribe(["orders"]).await?;
+/// while let Some(batch) = consumer.next_batch().await? {
+///     for record in &batch {
+///         println!("{} {}: {:?}", record.topic_partition, record.offset, record.value);
+///     }
+///     consumer.commit(batch.positions()).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Consumer {
-    _private: (),
+    host: Arc<ConsumerHost>,
 }
 
 impl Consumer {
     /// The next records, waiting for them. Rebalances are handled inside: positions that were not committed when a
     /// partition is given away are read again by whoever gets it. `None` once [`ConsumerStop::stop`] was called.
+    ///
+    /// Cancelling is safe: a batch that was not returned is returned by the next call.
     pub async fn next_batch(&mut self) -> Result<Option<Batch>, ConsumerError> {
-        Err(ConsumerError::Closed)
+        loop {
+            match self.next(None).await? {
+                Some(ConsumerEvent::Batch(batch)) => return Ok(Some(batch)),
+                Some(ConsumerEvent::Revoking(_) | ConsumerEvent::Assigned(..) | ConsumerEvent::Lost(_)) => {}
+                None => return Ok(None),
+            }
+        }
     }
 
     /// What happens next; `None` if nothing does within `wait_max`, or once [`ConsumerStop::stop`] was called.
     ///
     /// A call is this member's sign of life to its own client: after `max_poll_interval` without one it leaves the group.
+    ///
+    /// Cancelling is safe.
     pub async fn next_event(&mut self, wait_max: Duration) -> Result<Option<ConsumerEvent>, ConsumerError> {
-        let _ = wait_max;
-        Err(ConsumerError::Closed)
+        let now = Instant::now();
+        self.next(Some(now.checked_add(wait_max).unwrap_or(now + Duration::from_secs(60 * 60 * 24 * 365)))).await
+    }
+
+    async fn next(&mut self, deadline: Option<Instant>) -> Result<Option<ConsumerEvent>, ConsumerError> {
+        let host = &self.host;
+        {
+            let mut inner = host.lock();
+            if let Some(membership) = &mut inner.membership {
+                membership.handle_user_called();
+                let is_joining = !matches!(membership.state(), State::Stable | State::Revoking);
+                if is_joining && membership.has_no_event() {
+                    inner.fetcher.unassign_all();
+                }
+            }
+        }
+        host.wake();
+        let away = Away { host };
+        let records_max = host.settings.batch_records_max;
+        let next = host.wait_until(deadline, |inner| {
+            if inner.is_stopped {
+                return Some(Ok(None));
+            }
+            match inner.next_group_event() {
+                Some(Event::Revoking(partitions)) => return Some(Ok(Some(ConsumerEvent::Revoking(partitions)))),
+                Some(Event::Assigned(partitions, userdata)) => {
+                    return Some(Ok(Some(ConsumerEvent::Assigned(partitions, userdata))));
+                }
+                Some(Event::Lost(partitions)) => return Some(Ok(Some(ConsumerEvent::Lost(partitions)))),
+                None => {}
+            }
+            if let Some(error) = ConsumerHost::next_error(inner) {
+                return Some(Err(error));
+            }
+            let taken = inner.fetcher.take(records_max)?;
+            let group = group_metadata(inner, &host.settings);
+            let positions = Positions::of(group, taken.positions);
+            Some(Ok(Some(ConsumerEvent::Batch(Batch::new(taken.records, positions)))))
+        });
+        let next = next.await;
+        drop(away);
+        // What was taken makes room for more.
+        host.wake();
+        next.unwrap_or(Ok(None))
     }
 
     /// A handle that ends `next_batch` and `next_event` from elsewhere.
     #[must_use]
     pub fn stopper(&self) -> ConsumerStop {
-        ConsumerStop { _private: () }
+        ConsumerStop { host: Arc::clone(&self.host) }
     }
 
     /// Who this is in its group, now; `None` without a group.
     #[must_use]
     pub fn group_metadata(&self) -> Option<GroupMetadata> {
-        None
+        group_metadata(&self.host.lock(), &self.host.settings)
     }
 
-    /// The partitions that are read.
+    /// The partitions that are read, sorted.
     #[must_use]
     pub fn assignment(&self) -> Vec<TopicPartition> {
-        Vec::new()
+        self.host.lock().fetcher.assignment().cloned().collect()
     }
 
-    /// Where the next record handed to the user comes from, at least; `None` if it is not known yet, or the partition is
-    /// not this consumer's.
+    /// The next offset that the user has not been handed; `None` if it is not known yet, or the partition is not this
+    /// consumer's.
     #[must_use]
     pub fn position(&self, topic_partition: &TopicPartition) -> Option<Offset> {
-        let _ = topic_partition;
-        None
+        self.host.lock().fetcher.position(topic_partition).map(|position| position.offset)
     }
 
-    /// The positions of all partitions that are read, with the group's metadata.
+    /// The positions of all partitions that are read, as far as they are known, with the group's metadata.
     #[must_use]
     pub fn positions(&self) -> Positions {
-        Positions::of(None, BTreeMap::new())
+        let inner = self.host.lock();
+        Positions::of(group_metadata(&inner, &self.host.settings), inner.fetcher.positions())
     }
 
     /// The end of a partition at this consumer's isolation, as the last fetch saw it.
     #[must_use]
     pub fn last_seen_end(&self, topic_partition: &TopicPartition) -> Option<Offset> {
-        let _ = topic_partition;
-        None
+        self.host.lock().fetcher.end(topic_partition)
     }
 
     /// Goes to another place; what was fetched ahead is dropped.
     pub fn seek(&mut self, topic_partition: &TopicPartition, position: Position) -> Result<(), ConsumerError> {
-        let _ = (topic_partition, position);
-        Err(ConsumerError::Closed)
+        self.check(position)?;
+        let is_assigned = self.host.lock().fetcher.seek(topic_partition, position);
+        self.host.wake();
+        if is_assigned { Ok(()) } else { Err(ConsumerError::NotAssigned { topic_partition: topic_partition.clone() }) }
     }
 
     /// Hands out nothing of these partitions until [`resume`](Self::resume). What was fetched ahead is kept.
     pub fn pause(&mut self, partitions: &[TopicPartition]) {
-        let _ = partitions;
+        let mut inner = self.host.lock();
+        for topic_partition in partitions {
+            inner.fetcher.pause(topic_partition, true);
+        }
     }
 
     /// Goes on with these partitions.
     pub fn resume(&mut self, partitions: &[TopicPartition]) {
-        let _ = partitions;
+        {
+            let mut inner = self.host.lock();
+            for topic_partition in partitions {
+                inner.fetcher.pause(topic_partition, false);
+            }
+        }
+        self.host.wake();
     }
 
     /// Reads more partitions. Only for a consumer by assignment.
@@ -462,25 +508,75 @@ impl Consumer {
         &mut self,
         partitions: impl IntoIterator<Item = (TopicPartition, Position)>,
     ) -> Result<(), ConsumerError> {
-        let _ = partitions.into_iter().count();
-        Err(ConsumerError::Closed)
+        self.check_assigned("assign_more")?;
+        for (topic_partition, position) in partitions {
+            self.check(position)?;
+            self.host.lock().fetcher.assign(topic_partition, position);
+        }
+        self.host.wake();
+        Ok(())
     }
 
     /// Reads these partitions no longer. Only for a consumer by assignment.
     pub fn unassign(&mut self, partitions: &[TopicPartition]) -> Result<(), ConsumerError> {
-        let _ = partitions;
-        Err(ConsumerError::Closed)
+        self.check_assigned("unassign")?;
+        let mut inner = self.host.lock();
+        for topic_partition in partitions {
+            inner.fetcher.unassign(topic_partition);
+        }
+        Ok(())
     }
 
-    /// Goes back to what the group has committed in every partition: call it after a transaction was aborted.
+    fn check(&self, position: Position) -> Result<(), ConsumerError> {
+        match position {
+            Position::Committed if self.host.settings.group.is_none() => Err(ConsumerError::NoGroup),
+            Position::Committed
+            | Position::Earliest
+            | Position::Latest
+            | Position::Offset(_)
+            | Position::Timestamp(_) => Ok(()),
+        }
+    }
+
+    fn check_assigned(&self, call: &'static str) -> Result<(), ConsumerError> {
+        match self.host.lock().membership {
+            Some(_) => Err(ConsumerError::WrongKind { call, how: "is a member of a group" }),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes back to what the group has committed in every partition, or to where reading began if it has nothing: call
+    /// it after a transaction was aborted. Waits until the places are known.
     pub async fn rewind(&mut self) -> Result<(), ConsumerError> {
-        Err(ConsumerError::Closed)
+        self.check(Position::Committed)?;
+        let host = &self.host;
+        {
+            let mut inner = host.lock();
+            let partitions: Vec<TopicPartition> = inner.fetcher.assignment().cloned().collect();
+            for topic_partition in &partitions {
+                inner.fetcher.seek(topic_partition, Position::Committed);
+            }
+        }
+        host.wake();
+        let settled = host.wait_until(Some(host.deadline()), |inner| {
+            if let Some(error) = ConsumerHost::next_error(inner) {
+                return Some(Err(error));
+            }
+            inner.fetcher.is_settled().then_some(Ok(()))
+        });
+        settled.await.unwrap_or_else(|| {
+            let cause = "the committed offsets are not known".to_owned();
+            Err(ConsumerError::TimedOut { operation: "OffsetFetch", waited: host.settings.call_timeout, cause })
+        })
     }
 
     /// Commits positions by themselves, outside any transaction. Waits for the answer.
+    ///
+    /// Errors: [`ConsumerError::CommitFailed`] if the group has moved on: `next_event` says what becomes of the partitions.
+    ///
+    /// Retry: safe.
     pub async fn commit(&mut self, positions: Positions) -> Result<(), ConsumerError> {
-        let _ = positions;
-        Err(ConsumerError::Closed)
+        self.host.commit(positions).await
     }
 
     /// The ends of partitions at this consumer's isolation, asked for now.
@@ -488,31 +584,90 @@ impl Consumer {
         &self,
         partitions: &[TopicPartition],
     ) -> Result<BTreeMap<TopicPartition, Offset>, ConsumerError> {
-        let _ = partitions;
-        Err(ConsumerError::Closed)
+        let settings = &self.host.settings;
+        let specs: Vec<_> = partitions.iter().map(|it| (it.clone(), OffsetSpec::Latest)).collect();
+        let listed = list_offsets(&self.host.cluster, &specs, settings.isolation, settings.call_timeout).await;
+        let listed = listed.map_err(ConsumerError::from_lookup)?;
+        Ok(listed.into_iter().filter_map(|(topic_partition, listed)| Some((topic_partition, listed.offset?))).collect())
     }
 
-    /// Joins the group again at the next call, for instance because what the assignor would say has changed.
-    pub fn enforce_rebalance(&mut self) {}
+    /// Joins the group again, by way of `Revoking`, for instance because what the assignor would say has changed.
+    pub fn enforce_rebalance(&mut self) {
+        if let Some(membership) = &mut self.host.lock().membership {
+            membership.enforce_rebalance();
+        }
+        self.host.wake();
+    }
 
     /// Ends. A dynamic member leaves the group; a static one stays in it until its session ends, so that it can come back.
     pub async fn close(self) -> Result<(), ConsumerError> {
-        Ok(())
+        let is_static = self.host.settings.instance_id.is_some();
+        self.end(!is_static).await
     }
 
     /// Ends, and leaves the group, a static member too.
     pub async fn close_and_leave(self) -> Result<(), ConsumerError> {
-        Ok(())
+        self.end(true).await
+    }
+
+    async fn end(self, leave: bool) -> Result<(), ConsumerError> {
+        let host = &self.host;
+        {
+            let mut inner = host.lock();
+            inner.fetcher.unassign_all();
+            if let Some(membership) = &mut inner.membership {
+                membership.close(leave);
+            }
+        }
+        host.wake();
+        let left = host.wait_until(Some(host.deadline()), |inner| {
+            let is_closed = inner.membership.as_ref().is_none_or(|membership| *membership.state() == State::Closed);
+            is_closed.then_some(())
+        });
+        let left = left.await;
+        left.ok_or_else(|| {
+            let cause = "the group's coordinator does not answer; it will notice by itself".to_owned();
+            ConsumerError::TimedOut { operation: "LeaveGroup", waited: host.settings.call_timeout, cause }
+        })
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.host.shut_down();
+    }
+}
+
+fn group_metadata(inner: &Inner, settings: &ConsumerSettings) -> Option<GroupMetadata> {
+    match &inner.membership {
+        Some(membership) => Some(membership.group_metadata()),
+        None => settings.group.clone().map(GroupMetadata::without_member),
+    }
+}
+
+/// Tells the membership when the user goes away to work, also by dropping the call's future.
+struct Away<'host> {
+    host: &'host ConsumerHost,
+}
+
+impl Drop for Away<'_> {
+    fn drop(&mut self) {
+        let now = self.host.cluster.clock.now();
+        if let Some(membership) = &mut self.host.lock().membership {
+            membership.handle_user_left(now);
+        }
     }
 }
 
 /// Stops a consumer from elsewhere, for instance at a signal.
 #[derive(Clone, Debug)]
 pub struct ConsumerStop {
-    _private: (),
+    host: Arc<ConsumerHost>,
 }
 
 impl ConsumerStop {
     /// Ends `next_batch` and `next_event`, now and from now on, with `None`.
-    pub fn stop(&self) {}
+    pub fn stop(&self) {
+        self.host.stop();
+    }
 }

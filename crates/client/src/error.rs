@@ -266,9 +266,26 @@ pub enum ConsumerError {
         /// What it failed of last.
         cause: String,
     },
+    /// Something that has no case of its own here.
+    #[error("{reason}")]
+    Unexpected {
+        /// What it is.
+        reason: String,
+    },
     /// The consumer is closed.
     #[error("the consumer is closed")]
     Closed,
+}
+
+impl ConsumerError {
+    /// Of an offset that could not be looked up.
+    pub(crate) fn from_lookup(error: AdminError) -> Self {
+        match error {
+            AdminError::Refused { refusal, .. } => Self::Refused(refusal),
+            AdminError::TimedOut { operation, waited, cause, .. } => Self::TimedOut { operation, waited, cause },
+            AdminError::Unsupported { .. } | AdminError::Closed => Self::Unexpected { reason: error.to_string() },
+        }
+    }
 }
 
 /// An administrator's call failed.
@@ -490,7 +507,9 @@ impl ConsumerError {
             | Self::NoGroup
             | Self::WrongKind { .. }
             | Self::Closed => ErrorClass::InvalidConfiguration,
-            Self::Corrupt { .. } | Self::Fenced(_) | Self::CommitFailed(_) => ErrorClass::ApplicationRecoverable,
+            Self::Corrupt { .. } | Self::Fenced(_) | Self::CommitFailed(_) | Self::Unexpected { .. } => {
+                ErrorClass::ApplicationRecoverable
+            }
             Self::Refused(refusal) => refusal.class(),
             Self::TimedOut { .. } => ErrorClass::Retriable,
         }
@@ -510,6 +529,7 @@ impl ConsumerError {
             | Self::Corrupt { .. }
             | Self::Fenced(_)
             | Self::CommitFailed(_)
+            | Self::Unexpected { .. }
             | Self::Refused(_) => false,
         }
     }

@@ -38,6 +38,7 @@ pub mod client;
 mod cluster;
 pub mod connector;
 pub mod consumer;
+mod consumer_host;
 pub mod error;
 mod fate;
 mod link;

@@ -3,6 +3,7 @@
 use atonce_kernel::{Offset, Timestamp, TopicName, TopicPartition};
 use bytes::Bytes;
 
+pub use atonce_client_core::fetch::ConsumerRecord;
 pub use atonce_client_core::producer::Header;
 
 /// Bytes, or their absence, from whatever holds them. `None` as a value is a tombstone.
@@ -148,47 +149,4 @@ pub struct RecordMetadata {
     pub offset: Option<Offset>,
     /// The record's timestamp, as the log has it: the broker's if the topic says so.
     pub timestamp: Timestamp,
-}
-
-/// A record that was read. Key and value share the bytes of the answer they came in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConsumerRecord {
-    /// The partition.
-    pub topic_partition: TopicPartition,
-    /// Its place.
-    pub offset: Offset,
-    /// When it happened, or was appended, as the topic says.
-    pub timestamp: Timestamp,
-    /// The key.
-    pub key: Option<Bytes>,
-    /// The value; `None` is a tombstone.
-    pub value: Option<Bytes>,
-    /// The headers, in order.
-    pub headers: Vec<Header>,
-}
-
-impl ConsumerRecord {
-    /// The key, shared.
-    #[must_use]
-    pub fn key(&self) -> Option<Bytes> {
-        self.key.clone()
-    }
-
-    /// The value, shared.
-    #[must_use]
-    pub fn value(&self) -> Option<Bytes> {
-        self.value.clone()
-    }
-
-    /// The topic.
-    #[must_use]
-    pub fn topic(&self) -> &TopicName {
-        &self.topic_partition.topic
-    }
-
-    /// The partition's index.
-    #[must_use]
-    pub fn partition(&self) -> i32 {
-        self.topic_partition.partition
-    }
 }

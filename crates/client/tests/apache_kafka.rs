@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atonce_client::{
-    Client, CommitError, ErrorClass, GroupId, GroupMetadata, Isolation, NewTopic, OffsetSpec, Positions,
-    ProducerRecord, SendOffsetsError, Settled, TopicName, TopicPartition, TransactionError,
+    Client, CommitError, Consumer, ConsumerBuilder, ConsumerError, ConsumerEvent, ErrorClass, GroupId, GroupMetadata,
+    Isolation, NewTopic, OffsetReset, OffsetSpec, Position, Positions, ProducerRecord, SendOffsetsError, Settled,
+    TopicName, TopicPartition, TransactionError,
 };
 
 /// A client, and names that no other test has. `None` without a broker.
@@ -38,6 +39,19 @@ impl World {
         name
     }
 
+    async fn write(&self, topic: &TopicName, values: std::ops::Range<i32>) {
+        let producer = self.client.producer().linger(Duration::ZERO).start().await.expect("starts");
+        for value in values {
+            let record = ProducerRecord::to(topic.clone()).key(value.to_string()).value(value.to_string());
+            drop(producer.send(record).await.expect("is taken"));
+        }
+        producer.close().await.expect("all is written");
+    }
+
+    fn consumer(&self) -> ConsumerBuilder {
+        self.client.consumer().read_committed().auto_offset_reset(OffsetReset::Earliest)
+    }
+
     async fn end(&self, topic: &TopicName, isolation: Isolation) -> i64 {
         let topic_partition = TopicPartition::new(topic.clone(), 0);
         let specs = [(topic_partition.clone(), OffsetSpec::Latest)];
@@ -60,6 +74,44 @@ impl World {
         let topic_partition = TopicPartition::new(topic.clone(), 0);
         let offsets = self.client.admin().committed_offsets(group, std::slice::from_ref(&topic_partition), true).await;
         offsets.expect("offsets are told").get(&topic_partition).map(|committed| committed.offset)
+    }
+}
+
+/// Values until there are `count`, with the positions after them.
+async fn read(consumer: &mut Consumer, count: usize) -> Vec<String> {
+    let mut values = Vec::new();
+    while values.len() < count {
+        let batch = consumer.next_batch().await.expect("reads").expect("is not stopped");
+        values.extend(batch.iter().map(text));
+    }
+    values
+}
+
+fn text(record: &atonce_client::ConsumerRecord) -> String {
+    String::from_utf8(record.value().expect("has a value").to_vec()).expect("is text")
+}
+
+/// Events until `look` has something.
+async fn until<T>(consumer: &mut Consumer, mut look: impl FnMut(ConsumerEvent) -> Option<T>) -> T {
+    loop {
+        let event = consumer.next_event(Duration::from_secs(60)).await.expect("goes on").expect("something happens");
+        if let Some(found) = look(event) {
+            return found;
+        }
+    }
+}
+
+fn assigned(event: ConsumerEvent) -> Option<Vec<TopicPartition>> {
+    match event {
+        ConsumerEvent::Assigned(partitions, _) => Some(partitions),
+        ConsumerEvent::Batch(_) | ConsumerEvent::Revoking(_) | ConsumerEvent::Lost(_) => None,
+    }
+}
+
+fn revoking(event: ConsumerEvent) -> Option<Vec<TopicPartition>> {
+    match event {
+        ConsumerEvent::Revoking(partitions) => Some(partitions),
+        ConsumerEvent::Batch(_) | ConsumerEvent::Assigned(..) | ConsumerEvent::Lost(_) => None,
     }
 }
 
@@ -355,4 +407,298 @@ async fn a_topic_that_is_not_there_is_named() {
     let error = producer.send(ProducerRecord::to(world.name("missing")).value("x")).await.expect_err("is refused");
     assert_eq!(error.class(), ErrorClass::RefreshRetriable);
     assert!(error.to_string().contains("missing"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_by_assignment_reads_from_where_it_is_told() {
+    let world = world!();
+    let topic = world.topic("read", 1).await;
+    world.write(&topic, 0..10).await;
+    let partition = TopicPartition::new(topic.clone(), 0);
+    for (position, first) in
+        [(Position::Earliest, 0), (Position::Offset(7), 7), (Position::Timestamp(atonce_client::Timestamp(0)), 0)]
+    {
+        let mut consumer = world.consumer().assign([(partition.clone(), position)]).await.expect("starts");
+        let values = read(&mut consumer, 10 - first).await;
+        assert_eq!(values, (first..10).map(|value| value.to_string()).collect::<Vec<_>>());
+        assert_eq!(consumer.position(&partition), Some(10));
+        assert_eq!(consumer.last_seen_end(&partition), Some(10));
+    }
+    let mut consumer = world.consumer().assign([(partition.clone(), Position::Latest)]).await.expect("starts");
+    while consumer.position(&partition).is_none() {
+        assert!(consumer.next_event(Duration::from_millis(10)).await.expect("waits").is_none());
+    }
+    world.write(&topic, 10..11).await;
+    assert_eq!(read(&mut consumer, 1).await, ["10"]);
+    consumer.seek(&partition, Position::Offset(9)).expect("is assigned");
+    assert_eq!(read(&mut consumer, 2).await, ["9", "10"]);
+    consumer.pause(std::slice::from_ref(&partition));
+    world.write(&topic, 11..12).await;
+    assert!(consumer.next_event(Duration::from_millis(300)).await.expect("waits").is_none());
+    consumer.resume(std::slice::from_ref(&partition));
+    assert_eq!(read(&mut consumer, 1).await, ["11"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn read_committed_hides_what_was_aborted_and_steps_over_markers() {
+    let world = world!();
+    let topic = world.topic("isolated", 1).await;
+    let partition = TopicPartition::new(topic.clone(), 0);
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    for number in 0..10 {
+        let transaction = producer.begin().await.expect("begins");
+        transaction.send(ProducerRecord::to(topic.clone()).value(number.to_string())).await.expect("is taken");
+        transaction.flush().await.expect("is written");
+        if number % 3 == 0 {
+            transaction.abort().await.expect("aborts")
+        } else {
+            transaction.commit().await.expect("commits")
+        }
+    }
+    assert_eq!(world.settled_end(&topic).await, 20);
+    let mut committed = world.consumer().assign([(partition.clone(), Position::Earliest)]).await.expect("starts");
+    assert_eq!(read(&mut committed, 6).await, ["1", "2", "4", "5", "7", "8"]);
+    while committed.position(&partition) != Some(20) {
+        committed.next_event(Duration::from_secs(10)).await.expect("goes on").expect("moves over what nobody sees");
+    }
+    let all = world.consumer().isolation(Isolation::ReadUncommitted);
+    let mut all = all.assign([(partition.clone(), Position::Earliest)]).await.expect("starts");
+    assert_eq!(read(&mut all, 10).await.len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_codecs_are_read() {
+    use atonce_client::Compression;
+    let world = world!();
+    let topic = world.topic("codecs", 1).await;
+    let codecs = [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+    for compression in codecs {
+        let producer = world.client.producer().compression(compression).start().await.expect("starts");
+        for number in 0..10 {
+            let value = format!("{number} {}", "x".repeat(1000));
+            let record =
+                ProducerRecord::to(topic.clone()).key("k").value(value).header("h", "1").header("h", None::<&str>);
+            drop(producer.send(record).await.expect("is taken"));
+        }
+        producer.close().await.expect("all is written");
+    }
+    let partition = TopicPartition::new(topic.clone(), 0);
+    let mut consumer = world.consumer().assign([(partition, Position::Earliest)]).await.expect("starts");
+    let mut records = Vec::new();
+    while records.len() < 50 {
+        records.extend(consumer.next_batch().await.expect("reads").expect("is not stopped"));
+    }
+    for (place, record) in records.iter().enumerate() {
+        assert_eq!(record.offset, i64::try_from(place).expect("fits"));
+        assert!(text(record).starts_with(&format!("{} x", place % 10)));
+        assert_eq!(record.headers.len(), 2, "two headers of one key");
+        assert_eq!(record.headers[1].value, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn read_process_write_takes_each_record_into_account_once() {
+    let world = world!();
+    let (input, output) = (world.topic("input", 2).await, world.topic("output", 1).await);
+    world.write(&input, 0..100).await;
+    let group = world.name("group");
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let mut consumer =
+        world.consumer().group(group.clone()).batch_records_max(7).subscribe([input.clone()]).await.expect("starts");
+    let mut done = 0;
+    let mut round = 0;
+    while done < 100 {
+        let batch = consumer.next_batch().await.expect("reads").expect("is not stopped");
+        let transaction = producer.begin().await.expect("begins");
+        for record in &batch {
+            let copy = ProducerRecord::to(output.clone()).key(record.key()).value(record.value());
+            drop(transaction.send(copy).await.expect("is taken"));
+        }
+        transaction.send_offsets(batch.positions()).await.expect("are taken");
+        round += 1;
+        if round % 3 == 0 {
+            transaction.abort().await.expect("aborts");
+            consumer.rewind().await.expect("goes back");
+        } else {
+            transaction.commit().await.expect("commits");
+            done += batch.len();
+        }
+    }
+    consumer.close().await.expect("leaves");
+    let mut check =
+        world.consumer().assign([(TopicPartition::new(output, 0), Position::Earliest)]).await.expect("starts");
+    let mut values: Vec<i32> =
+        read(&mut check, 100).await.iter().map(|value| value.parse().expect("a number")).collect();
+    values.sort_unstable();
+    assert_eq!(values, (0..100).collect::<Vec<_>>());
+    assert!(check.next_event(Duration::from_millis(300)).await.expect("waits").is_none_or(|event| match event {
+        ConsumerEvent::Batch(batch) => batch.is_empty(),
+        ConsumerEvent::Assigned(..) | ConsumerEvent::Revoking(_) | ConsumerEvent::Lost(_) => false,
+    }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_member_gets_its_share_after_the_first_had_the_chance_to_commit() {
+    let world = world!();
+    let topic = world.topic("shared", 2).await;
+    world.write(&topic, 0..20).await;
+    let group = world.name("group");
+    let builder = || world.consumer().group(group.clone()).heartbeat_interval(Duration::from_millis(100));
+    let mut first = builder().subscribe([topic.clone()]).await.expect("starts");
+    assert_eq!(until(&mut first, assigned).await.len(), 2);
+    assert_eq!(read(&mut first, 20).await.len(), 20);
+
+    let mut second = builder().subscribe([topic.clone()]).await.expect("starts");
+    let joining = tokio::spawn(async move {
+        let partitions = until(&mut second, assigned).await;
+        (second, partitions)
+    });
+    let revoked = until(&mut first, revoking).await;
+    assert_eq!(revoked.len(), 2);
+    // The group waits for this member, which commits first.
+    first.commit(first.positions()).await.expect("may commit while it is being revoked");
+    let mine = until(&mut first, assigned).await;
+    let (mut second, others) = joining.await.expect("joins");
+    assert_eq!((mine.len(), others.len()), (1, 1));
+    assert_ne!(mine, others);
+    assert!(second.next_event(Duration::from_millis(300)).await.expect("waits").is_none(), "all was committed");
+
+    second.close().await.expect("leaves");
+    until(&mut first, revoking).await;
+    assert_eq!(until(&mut first, assigned).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zombie_member_cannot_commit_in_a_transaction_and_rejoins() {
+    let world = world!();
+    let topic = world.topic("stale", 1).await;
+    world.write(&topic, 0..5).await;
+    let group = world.name("group");
+    let builder = || world.consumer().group(group.clone()).heartbeat_interval(Duration::from_millis(100));
+    let mut first = builder().subscribe([topic.clone()]).await.expect("starts");
+    let batch = first.next_batch().await.expect("reads").expect("is not stopped");
+    let stale = batch.positions();
+    // A rebalance: the generation rises.
+    first.enforce_rebalance();
+    until(&mut first, assigned).await;
+
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let transaction = producer.begin().await.expect("begins");
+    let error = transaction.send_offsets(stale.clone()).await.expect_err("are refused");
+    assert!(matches!(error, SendOffsetsError::Transaction(TransactionError::CommitFailed(_))), "{error}");
+    transaction.abort().await.expect("aborts");
+
+    let error = first.commit(stale).await.expect_err("is refused");
+    assert!(matches!(error, ConsumerError::CommitFailed(_)), "{error}");
+    assert_eq!(read(&mut first, 5).await.len(), 5, "and it is read again");
+    let transaction = producer.begin().await.expect("begins");
+    transaction.send_offsets(first.positions()).await.expect("are taken");
+    transaction.commit().await.expect("commits");
+    assert_eq!(world.committed(&GroupId::from(group), &topic).await, Some(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_static_member_that_is_replaced_is_told_so() {
+    let world = world!();
+    let topic = world.topic("static", 1).await;
+    world.write(&topic, 0..3).await;
+    let group = world.name("group");
+    let builder = || {
+        let builder = world.consumer().group(group.clone()).instance_id("instance-1");
+        builder.heartbeat_interval(Duration::from_millis(100))
+    };
+    let mut zombie = builder().subscribe([topic.clone()]).await.expect("starts");
+    let batch = zombie.next_batch().await.expect("reads").expect("is not stopped");
+    let mut heir = builder().subscribe([topic.clone()]).await.expect("starts");
+    assert_eq!(until(&mut heir, assigned).await.len(), 1, "at once, without waiting for a session to end");
+
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let transaction = producer.begin().await.expect("begins");
+    let error = transaction.send_offsets(batch.positions()).await.expect_err("are refused");
+    assert!(matches!(error, SendOffsetsError::Transaction(TransactionError::CommitFailed(_))), "{error}");
+    assert!(error.to_string().contains("FENCED_INSTANCE_ID"), "{error}");
+    transaction.abort().await.expect("aborts");
+    let error = loop {
+        match zombie.next_event(Duration::from_secs(30)).await {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ConsumerError::Fenced(_)), "{error}");
+    assert_eq!(read(&mut heir, 3).await.len(), 3);
+    heir.close_and_leave().await.expect("leaves");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_static_member_that_comes_back_rejoins_at_once() {
+    let world = world!();
+    let topic = world.topic("returning", 1).await;
+    world.write(&topic, 0..3).await;
+    let builder = || world.consumer().group(world.name("group")).instance_id("instance-1");
+    let mut member = builder().subscribe([topic.clone()]).await.expect("starts");
+    until(&mut member, assigned).await;
+    member.close().await.expect("ends, and stays in the group");
+    let mut member = builder().subscribe([topic.clone()]).await.expect("starts");
+    assert_eq!(until(&mut member, assigned).await.len(), 1);
+    assert_eq!(read(&mut member, 3).await.len(), 3);
+    let group = GroupId::from(world.name("group"));
+    let removed = world.client.admin().remove_group_members(&group, &["instance-1".into(), "nobody".into()]).await;
+    let removed = removed.expect("is answered");
+    assert_eq!(removed[&atonce_client::GroupInstanceId::from("instance-1")], Ok(()));
+    assert!(
+        removed[&atonce_client::GroupInstanceId::from("nobody")].as_ref().expect_err("is not there").is_not_there()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_stays_away_loses_the_partitions_and_gets_them_back() {
+    let world = world!();
+    let topic = world.topic("away", 1).await;
+    world.write(&topic, 0..3).await;
+    let builder = world.consumer().group(world.name("group")).max_poll_interval(Duration::from_millis(500));
+    let mut member = builder.subscribe([topic.clone()]).await.expect("starts");
+    let batch = member.next_batch().await.expect("reads").expect("is not stopped");
+    let generation = member.group_metadata().expect("has a group").generation_id;
+    // Without a call: the client leaves by itself.
+    while member.group_metadata().expect("has a group").generation_id == generation {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let error = member.commit(batch.positions()).await.expect_err("is refused");
+    assert!(matches!(error, ConsumerError::CommitFailed(_)), "{error}");
+    let lost = until(&mut member, |event| match event {
+        ConsumerEvent::Lost(partitions) => Some(partitions),
+        ConsumerEvent::Batch(_) | ConsumerEvent::Assigned(..) | ConsumerEvent::Revoking(_) => None,
+    });
+    assert_eq!(lost.await, [TopicPartition::new(topic.clone(), 0)]);
+    assert_eq!(read(&mut member, 3).await.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_consumer_ends_its_loop() {
+    let world = world!();
+    let topic = world.topic("stopped", 1).await;
+    let partition = TopicPartition::new(topic, 0);
+    let mut consumer = world.consumer().assign([(partition, Position::Earliest)]).await.expect("starts");
+    let stopper = consumer.stopper();
+    let reading = tokio::spawn(async move { consumer.next_batch().await });
+    stopper.stop();
+    assert!(reading.await.expect("ends").expect("without error").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_that_a_transaction_is_about_to_commit_are_waited_for() {
+    let world = world!();
+    let topic = world.topic("pending", 1).await;
+    world.write(&topic, 0..10).await;
+    let group = world.name("group");
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    let transaction = producer.begin().await.expect("begins");
+    let mut positions = Positions::new(GroupMetadata::without_member(group.clone()));
+    positions.insert(TopicPartition::new(topic.clone(), 0), 6);
+    transaction.send_offsets(positions).await.expect("are taken");
+    let partition = TopicPartition::new(topic.clone(), 0);
+    let mut consumer = world.consumer().group(group).assign([(partition, Position::Committed)]).await.expect("starts");
+    assert!(consumer.next_event(Duration::from_millis(300)).await.expect("waits").is_none());
+    transaction.commit().await.expect("commits");
+    assert_eq!(read(&mut consumer, 4).await, ["6", "7", "8", "9"]);
 }

@@ -1,0 +1,839 @@
+//! Runs the fetch machine and the membership machine of a consumer, and lets the user wait for what they have.
+//!
+//! **What it does not know**: what an answer means: the machines do. One driver task per consumer; fetches have
+//! connections of their own, and so do heartbeats and calls, so that none waits for what a broker holds.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atonce_client_core::classify::{Operation, Verdict, classify};
+use atonce_client_core::error::Refusal;
+use atonce_client_core::fetch::{
+    FETCHES_PER_NODE_MAX, FetchCall, FetchConfig, FetchError, FetchId, Fetched, Fetcher, Lookup, Outgoing,
+    PartitionReply, Position,
+};
+use atonce_client_core::membership::{
+    Event, GroupCall, GroupReply, GroupRequest, Joined, JoinedMember, Membership, MembershipConfig, PROTOCOL_TYPE,
+    State, Subscription, decode_subscription, encode_assignment, encode_subscription,
+};
+use atonce_client_core::metadata::Leader;
+use atonce_kernel::{GroupInstanceId, MemberId, Monotonic, Offset, ProducerId, TopicName, TopicPartition};
+use atonce_protocol::ErrorCode;
+use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
+use atonce_protocol::messages::fetch_response::FetchResponse;
+use atonce_protocol::messages::heartbeat_request::HeartbeatRequest;
+use atonce_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
+use atonce_protocol::messages::leave_group_request::{LeaveGroupRequest, MemberIdentity};
+use atonce_protocol::messages::offset_commit_request::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use atonce_protocol::messages::sync_group_request::{SyncGroupRequest, SyncGroupRequestAssignment};
+use bytes::Bytes;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use crate::admin::{OffsetSpec, committed_offsets, list_offsets};
+use crate::assignor::MemberSubscription;
+use crate::cluster::{Cluster, CoordinatorOf, FindError, Lane};
+use crate::consumer::{ConsumerSettings, Positions};
+use crate::error::{AdminError, ConsumerError};
+use crate::link::Lost;
+
+/// How long to wait before what failed is asked again.
+const RETRY_BACKOFF: Duration = Duration::from_millis(100);
+
+/// How much longer than the group waits for its members we wait for its coordinator.
+const JOIN_GRACE: Duration = Duration::from_secs(5);
+
+/// How often a leader looks whether its topics have got more partitions, and how often if one is missing.
+const TOPICS_AGE_MAX: Duration = Duration::from_secs(300);
+const MISSING_TOPICS_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(crate) struct ConsumerHost {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) settings: ConsumerSettings,
+    fetch_lanes: [Lane; FETCHES_PER_NODE_MAX],
+    group_lane: Lane,
+    call_lane: Lane,
+    topics: Vec<TopicName>,
+    inner: Mutex<Inner>,
+    work: Notify,
+    change: Notify,
+}
+
+pub(crate) struct Inner {
+    pub(crate) fetcher: Fetcher,
+    pub(crate) membership: Option<Membership>,
+    errors: VecDeque<ConsumerError>,
+    pub(crate) is_stopped: bool,
+    is_closed: bool,
+    /// What the leader divided last, to see whether topics have changed since.
+    divided: Option<BTreeMap<TopicName, i32>>,
+    next_watch: Monotonic,
+    is_watching: bool,
+}
+
+impl std::fmt::Debug for ConsumerHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConsumerHost").field("group", &self.settings.group).finish_non_exhaustive()
+    }
+}
+
+impl ConsumerHost {
+    /// Starts the driver. With topics it becomes a member of its group, else it reads what it is told.
+    pub(crate) fn start(
+        cluster: Arc<Cluster>,
+        settings: ConsumerSettings,
+        topics: Option<Vec<TopicName>>,
+    ) -> Arc<Self> {
+        let now = cluster.clock.now();
+        let fetcher = Fetcher::new(FetchConfig {
+            isolation: settings.isolation,
+            offset_reset: settings.offset_reset,
+            prefetch_bytes_max: settings.prefetch_bytes_max,
+            retry_backoff: RETRY_BACKOFF,
+        });
+        let membership = match (&topics, &settings.group) {
+            (Some(_), Some(group_id)) => Some(Membership::new(
+                MembershipConfig {
+                    group_id: group_id.clone(),
+                    instance_id: settings.instance_id.clone(),
+                    session_timeout: settings.session_timeout,
+                    heartbeat_interval: settings.heartbeat_interval,
+                    max_poll_interval: settings.max_poll_interval,
+                    retry_backoff: RETRY_BACKOFF,
+                    protocol_name: settings.assignor.name().to_owned(),
+                },
+                now,
+            )),
+            (Some(_) | None, _) => None,
+        };
+        let inner = Inner {
+            fetcher,
+            membership,
+            errors: VecDeque::new(),
+            is_stopped: false,
+            is_closed: false,
+            divided: None,
+            next_watch: now,
+            is_watching: false,
+        };
+        let host = Arc::new(Self {
+            fetch_lanes: std::array::from_fn(|_| cluster.new_lane()),
+            group_lane: cluster.new_lane(),
+            call_lane: cluster.new_lane(),
+            cluster,
+            settings,
+            topics: topics.unwrap_or_default(),
+            inner: Mutex::new(inner),
+            work: Notify::new(),
+            change: Notify::new(),
+        });
+        tokio::spawn(drive(Arc::clone(&host)));
+        host
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the driver.
+    pub(crate) fn wake(&self) {
+        self.work.notify_one();
+    }
+
+    /// Ends the driver.
+    pub(crate) fn shut_down(&self) {
+        self.lock().is_closed = true;
+        self.work.notify_one();
+    }
+
+    /// Ends waiting calls, and all to come.
+    pub(crate) fn stop(&self) {
+        self.lock().is_stopped = true;
+        self.change.notify_waiters();
+    }
+
+    /// When a call that begins now has waited long enough.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.settings.call_timeout
+    }
+
+    /// Looks until `look` has something, each time that something has changed; `None` at the deadline.
+    pub(crate) async fn wait_until<T>(
+        &self,
+        deadline: Option<Instant>,
+        mut look: impl FnMut(&mut Inner) -> Option<T>,
+    ) -> Option<T> {
+        loop {
+            let change = self.change.notified();
+            tokio::pin!(change);
+            change.as_mut().enable();
+            if let Some(found) = look(&mut self.lock()) {
+                return Some(found);
+            }
+            match deadline {
+                None => change.await,
+                Some(deadline) => {
+                    if tokio::time::timeout_at(deadline, change).await.is_err() {
+                        return look(&mut self.lock());
+                    }
+                }
+            }
+        }
+    }
+
+    /// What went wrong while nobody waited for it.
+    pub(crate) fn next_error(inner: &mut Inner) -> Option<ConsumerError> {
+        if let Some(error) = inner.errors.pop_front() {
+            return Some(error);
+        }
+        if let Some(error) = inner.fetcher.poll_error() {
+            return Some(error.into());
+        }
+        match inner.membership.as_ref().map(Membership::state) {
+            Some(State::Failed(refusal)) if refusal.code() == ErrorCode::FencedInstanceId => {
+                Some(ConsumerError::Fenced(refusal.clone()))
+            }
+            Some(State::Failed(refusal)) => Some(ConsumerError::Refused(refusal.clone())),
+            Some(
+                State::Unjoined
+                | State::Joining
+                | State::Assigning { .. }
+                | State::Syncing { .. }
+                | State::Stable
+                | State::Revoking
+                | State::Leaving
+                | State::Closed,
+            )
+            | None => None,
+        }
+    }
+
+    /// Commits positions, waiting for the answer; asks again while the answer is no clear one.
+    pub(crate) async fn commit(&self, positions: Positions) -> Result<(), ConsumerError> {
+        let (group, offsets) = positions.into_parts();
+        let group = group.ok_or(ConsumerError::NoGroup)?;
+        if offsets.is_empty() {
+            return Ok(());
+        }
+        let of = CoordinatorOf::Group(group.group_id.as_str().to_owned());
+        let mut topics: Vec<OffsetCommitRequestTopic> = Vec::new();
+        for (topic_partition, position) in offsets {
+            let name = topic_partition.topic.as_str();
+            if topics.last().is_none_or(|last| last.name != name) {
+                topics.push(OffsetCommitRequestTopic { name: name.to_owned(), ..Default::default() });
+            }
+            if let Some(last) = topics.last_mut() {
+                last.partitions.push(OffsetCommitRequestPartition {
+                    partition_index: topic_partition.partition,
+                    committed_offset: position.offset,
+                    committed_leader_epoch: position.leader_epoch,
+                    committed_metadata: Some(position.metadata),
+                    ..Default::default()
+                });
+            }
+        }
+        let request = OffsetCommitRequest {
+            group_id: group.group_id.as_str().to_owned(),
+            generation_id_or_member_epoch: group.generation_id,
+            member_id: group.member_id.as_str().to_owned(),
+            group_instance_id: group.instance_id.as_ref().map(|it| it.as_str().to_owned()),
+            topics,
+            ..Default::default()
+        };
+        let deadline = self.deadline();
+        let mut refresh = false;
+        loop {
+            let attempt = tokio::time::timeout_at(deadline, self.try_commit(&of, refresh, &request)).await;
+            let cause = match attempt {
+                Ok(Ok(ErrorCode::None)) => return Ok(()),
+                Ok(Ok(code)) => {
+                    let refusal = Refusal::new(Operation::OffsetCommit, code);
+                    match refusal.verdict() {
+                        Verdict::Done => return Ok(()),
+                        Verdict::Retry => refresh = false,
+                        Verdict::RefreshThenRetry => refresh = true,
+                        Verdict::Abort | Verdict::Reinitialize | Verdict::Fatal => {
+                            return Err(self.commit_refused(refusal));
+                        }
+                    }
+                    code.to_string()
+                }
+                Ok(Err(lost)) => {
+                    refresh = true;
+                    lost.cause
+                }
+                Err(_) => "no answer".to_owned(),
+            };
+            if Instant::now() + RETRY_BACKOFF >= deadline {
+                let waited = self.settings.call_timeout;
+                return Err(ConsumerError::TimedOut { operation: "OffsetCommit", waited, cause });
+            }
+            tokio::time::sleep(RETRY_BACKOFF).await;
+        }
+    }
+
+    fn commit_refused(&self, refusal: Refusal) -> ConsumerError {
+        let code = refusal.code();
+        if let Some(membership) = &mut self.lock().membership {
+            membership.handle_commit_refused(code);
+        }
+        self.wake();
+        if code == ErrorCode::FencedInstanceId {
+            ConsumerError::Fenced(refusal)
+        } else if refusal.verdict() == Verdict::Reinitialize {
+            ConsumerError::CommitFailed(refusal)
+        } else {
+            ConsumerError::Refused(refusal)
+        }
+    }
+
+    async fn try_commit(
+        &self,
+        of: &CoordinatorOf,
+        refresh: bool,
+        request: &OffsetCommitRequest,
+    ) -> Result<ErrorCode, Lost> {
+        let node = match self.cluster.coordinator(of, refresh).await {
+            Ok(node) => node,
+            Err(FindError::Lost(lost)) => return Err(lost),
+            Err(FindError::Refused { code, .. }) => return Ok(code),
+        };
+        // Version 7 names static members; 10 names topics by id.
+        let (response, _) = self.cluster.ask(node, self.call_lane, 7..=9, |_| request.clone()).await?;
+        let codes = response.topics.into_iter().flat_map(|topic| topic.partitions).map(|it| it.error_code);
+        Ok(codes.map(ErrorCode::from_wire).find(|code| code.is_error()).unwrap_or(ErrorCode::None))
+    }
+}
+
+impl From<FetchError> for ConsumerError {
+    fn from(error: FetchError) -> Self {
+        match error {
+            FetchError::NoOffset { topic_partition } => Self::NoOffset { topic_partition },
+            FetchError::OutOfRange { topic_partition, offset } => Self::OffsetOutOfRange { topic_partition, offset },
+            FetchError::Corrupt { topic_partition, offset, cause } => {
+                Self::Corrupt { topic_partition, offset, reason: cause.to_string() }
+            }
+            FetchError::Refused { refusal, .. } => Self::Refused(refusal),
+            error => Self::Unexpected { reason: error.to_string() },
+        }
+    }
+}
+
+// --- the driver ---
+
+enum Completion {
+    Fetched { id: FetchId, result: Result<Vec<(TopicPartition, PartitionReply)>, Lost> },
+    Grouped { result: Result<GroupReply, Lost> },
+    Assigned { result: Result<Divided, Lost> },
+    LookedUp { lookups: Vec<Lookup>, result: Result<Found, AdminError> },
+    Refreshed,
+    Watched,
+}
+
+/// Places that were looked up; those that are not there have none.
+type Found = BTreeMap<TopicPartition, Offset>;
+
+struct Divided {
+    assignments: Vec<(MemberId, Bytes)>,
+    topics: BTreeMap<TopicName, i32>,
+}
+
+async fn drive(host: Arc<ConsumerHost>) {
+    let (completions, mut completed) = mpsc::unbounded_channel();
+    while let Some(timeout) = host.pump(&completions) {
+        tokio::select! {
+            completion = completed.recv() => {
+                let mut next = completion;
+                while let Some(completion) = next {
+                    host.handle(completion);
+                    next = completed.try_recv().ok();
+                }
+            }
+            () = host.work.notified() => {}
+            () = host.cluster.clock.sleep_until(timeout) => {}
+        }
+    }
+    for lane in host.fetch_lanes.into_iter().chain([host.group_lane, host.call_lane]) {
+        host.cluster.close_lane(lane);
+    }
+    host.change.notify_waiters();
+}
+
+impl ConsumerHost {
+    /// Sends all that the machines want sent now. Returns when to look again; `None` if the consumer has ended.
+    #[expect(clippy::option_option, reason = "the outer one is the end, the inner one a time that may never come")]
+    fn pump(self: &Arc<Self>, completions: &mpsc::UnboundedSender<Completion>) -> Option<Option<Monotonic>> {
+        let now = self.cluster.clock.now();
+        let mut fetches = Vec::new();
+        let (call, members, lookups, watch, timeout) = {
+            let mut inner = self.lock();
+            if inner.is_closed {
+                return None;
+            }
+            let inner = &mut *inner;
+            let membership = inner.membership.as_mut();
+            let (call, members) = membership
+                .map_or((None, None), |membership| (membership.poll_request(now), membership.poll_assigning(now)));
+            let lookups = inner.fetcher.poll_lookup(now);
+            self.cluster.with_metadata(|metadata| {
+                while let Some(next) = inner.fetcher.poll_request(now, metadata) {
+                    fetches.push(next);
+                }
+            });
+            let watch = inner.should_watch(now);
+            let group_timeout = inner.membership.as_ref().and_then(|membership| membership.poll_timeout(now));
+            let watch_timeout =
+                inner.divided.as_ref().map(|_| inner.next_watch).filter(|time| *time > now && !inner.is_watching);
+            let timeouts = [inner.fetcher.poll_timeout(now), group_timeout, watch_timeout];
+            (call, members, lookups, watch, timeouts.into_iter().flatten().min())
+        };
+        self.change.notify_waiters();
+        if let Some(call) = call {
+            self.spawn(completions, async |host| Completion::Grouped { result: host.ask_coordinator(call).await });
+        }
+        if let Some(members) = members {
+            self.spawn(completions, async |host| Completion::Assigned { result: host.divide(members).await });
+        }
+        if !lookups.is_empty() {
+            self.spawn(completions, async |host| {
+                let result = host.look_up(&lookups).await;
+                Completion::LookedUp { lookups, result }
+            });
+        }
+        for next in fetches {
+            match next {
+                Outgoing::Fetch(call) => self.spawn(completions, async |host| Completion::Fetched {
+                    id: call.id,
+                    result: host.fetch(call).await,
+                }),
+                Outgoing::RefreshMetadata(topics) => self.spawn(completions, async move |host| {
+                    let _ = host.cluster.refresh(Some(&topics)).await;
+                    Completion::Refreshed
+                }),
+            }
+        }
+        if watch {
+            self.spawn(completions, async |host| {
+                let _ = host.cluster.refresh(Some(&host.topics)).await;
+                Completion::Watched
+            });
+        }
+        Some(timeout)
+    }
+
+    fn spawn<F>(
+        self: &Arc<Self>,
+        completions: &mpsc::UnboundedSender<Completion>,
+        work: impl FnOnce(Arc<Self>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = Completion> + Send + 'static,
+    {
+        let (host, completions) = (Arc::clone(self), completions.clone());
+        tokio::spawn(async move {
+            let _ = completions.send(work(host).await);
+        });
+    }
+
+    fn handle(&self, completion: Completion) {
+        let now = self.cluster.clock.now();
+        let mut inner = self.lock();
+        match completion {
+            Completion::Fetched { id, result: Ok(replies) } => inner.fetcher.handle_reply(now, id, replies),
+            Completion::Fetched { id, result: Err(lost) } => {
+                tracing::debug!(cause = %lost, "no answer to a fetch");
+                inner.fetcher.handle_lost(now, id);
+            }
+            Completion::Grouped { result } => {
+                if let Some(membership) = &mut inner.membership {
+                    match result {
+                        Ok(reply) => membership.handle_reply(now, reply),
+                        Err(lost) => {
+                            tracing::debug!(cause = %lost, "no answer from the group's coordinator");
+                            membership.handle_lost(now);
+                        }
+                    }
+                }
+            }
+            Completion::Assigned { result } => inner.handle_divided(now, result),
+            Completion::LookedUp { lookups, result: Ok(found) } => {
+                for lookup in &lookups {
+                    inner.fetcher.handle_lookup(lookup, found.get(&lookup.topic_partition).copied());
+                }
+            }
+            Completion::LookedUp { lookups, result: Err(error) } => {
+                for lookup in &lookups {
+                    inner.fetcher.handle_lookup_failed(now, lookup);
+                }
+                inner.errors.push_back(ConsumerError::from_lookup(error));
+            }
+            Completion::Refreshed => inner.fetcher.handle_metadata(now),
+            Completion::Watched => {
+                inner.is_watching = false;
+                let topics = self.counts(&self.topics);
+                inner.handle_watched(now, &self.topics, &topics);
+            }
+        }
+    }
+
+    /// Topics that exist, with their numbers of partitions.
+    fn counts(&self, topics: &[TopicName]) -> BTreeMap<TopicName, i32> {
+        self.cluster.with_metadata(|metadata| {
+            topics.iter().filter_map(|topic| Some((topic.clone(), metadata.partition_count(topic)?))).collect()
+        })
+    }
+
+    // --- places ---
+
+    async fn look_up(&self, lookups: &[Lookup]) -> Result<Found, AdminError> {
+        let mut found = Found::new();
+        let committed: Vec<TopicPartition> = lookups
+            .iter()
+            .filter(|lookup| lookup.position == Position::Committed)
+            .map(|lookup| lookup.topic_partition.clone())
+            .collect();
+        let timeout = self.settings.call_timeout;
+        if let Some(group) = self.settings.group.as_ref().filter(|_| !committed.is_empty()) {
+            // Stable, at either isolation: an offset that is about to be committed counts (KIP-447).
+            let offsets = committed_offsets(&self.cluster, self.call_lane, group, &committed, true, timeout).await?;
+            found.extend(offsets.into_iter().map(|(topic_partition, committed)| (topic_partition, committed.offset)));
+        }
+        let specs: Vec<(TopicPartition, OffsetSpec)> = lookups
+            .iter()
+            .filter_map(|lookup| {
+                let spec = match lookup.position {
+                    Position::Earliest => OffsetSpec::Earliest,
+                    Position::Latest => OffsetSpec::Latest,
+                    Position::Timestamp(timestamp) => OffsetSpec::Timestamp(timestamp.0),
+                    Position::Committed | Position::Offset(_) => return None,
+                };
+                Some((lookup.topic_partition.clone(), spec))
+            })
+            .collect();
+        if !specs.is_empty() {
+            let listed = list_offsets(&self.cluster, &specs, self.settings.isolation, timeout).await?;
+            found.extend(
+                listed.into_iter().filter_map(|(topic_partition, listed)| Some((topic_partition, listed.offset?))),
+            );
+        }
+        Ok(found)
+    }
+
+    // --- records ---
+
+    async fn fetch(&self, call: FetchCall) -> Result<Vec<(TopicPartition, PartitionReply)>, Lost> {
+        let lane = self.fetch_lanes.get(call.slot).copied().unwrap_or(self.call_lane);
+        let link = self.cluster.link(call.node, lane).await?;
+        let mut topics: Vec<(TopicName, Vec<(i32, Offset)>)> = Vec::new();
+        for (topic_partition, offset) in call.partitions {
+            match topics.last_mut() {
+                Some((name, partitions)) if *name == topic_partition.topic => {
+                    partitions.push((topic_partition.partition, offset));
+                }
+                Some(_) | None => topics.push((topic_partition.topic, vec![(topic_partition.partition, offset)])),
+            }
+        }
+        // From version 13 on topics go by id, if all ids are known.
+        let ids: Option<Vec<_>> = self.cluster.with_metadata(|metadata| {
+            topics.iter().map(|(name, _)| metadata.topic(name).map(|it| it.id).filter(|id| !id.is_zero())).collect()
+        });
+        let highest = if ids.is_some() { i16::MAX } else { 12 };
+        let settings = &self.settings;
+        let request = FetchRequest {
+            max_wait_ms: i32::try_from(settings.fetch_wait_max.as_millis()).unwrap_or(i32::MAX),
+            min_bytes: 1,
+            max_bytes: settings.fetch_bytes_max,
+            isolation_level: settings.isolation.level(),
+            // No session: each fetch says all it wants.
+            session_id: 0,
+            session_epoch: -1,
+            topics: topics
+                .into_iter()
+                .enumerate()
+                .map(|(place, (name, partitions))| FetchTopic {
+                    topic: name.into(),
+                    topic_id: ids.as_ref().and_then(|ids| ids.get(place).copied()).unwrap_or_default(),
+                    partitions: partitions
+                        .into_iter()
+                        .map(|(partition, fetch_offset)| FetchPartition {
+                            partition,
+                            fetch_offset,
+                            partition_max_bytes: settings.partition_bytes_max,
+                            ..Default::default()
+                        })
+                        .collect(),
+                    ..Default::default()
+                })
+                .collect(),
+            ..Default::default()
+        };
+        let timeout = self.cluster.request_timeout() + settings.fetch_wait_max;
+        let (response, version) = link.ask(4..=highest, timeout, |_| request)?.wait().await?;
+        Ok(self.read_fetched(response, version))
+    }
+
+    fn read_fetched(&self, response: FetchResponse, version: i16) -> Vec<(TopicPartition, PartitionReply)> {
+        let mut replies = Vec::new();
+        for topic in response.responses {
+            let name = if version >= 13 {
+                self.cluster.with_metadata(|metadata| metadata.name_of(topic.topic_id).cloned())
+            } else {
+                Some(TopicName::from(topic.topic))
+            };
+            let Some(name) = name else { continue };
+            for partition in topic.partitions {
+                let topic_partition = TopicPartition::new(name.clone(), partition.partition_index);
+                let hint =
+                    Leader { node: partition.current_leader.leader_id, epoch: partition.current_leader.leader_epoch };
+                if hint.node >= 0 {
+                    self.cluster.change_metadata(|metadata| metadata.handle_leader(&topic_partition, hint));
+                }
+                let code = ErrorCode::from_wire(partition.error_code);
+                let reply = code.into_result().map(|()| Fetched {
+                    high_watermark: partition.high_watermark,
+                    last_stable_offset: partition.last_stable_offset,
+                    aborted: partition
+                        .aborted_transactions
+                        .unwrap_or_default()
+                        .into_iter()
+                        .map(|aborted| (ProducerId(aborted.producer_id), aborted.first_offset))
+                        .collect(),
+                    records: partition.records.unwrap_or_default(),
+                });
+                replies.push((topic_partition, reply));
+            }
+        }
+        // An error of the whole answer says nothing of any partition: they count as left out.
+        let is_refused = ErrorCode::from_wire(response.error_code).is_error();
+        if is_refused { Vec::new() } else { replies }
+    }
+
+    // --- the group ---
+
+    async fn ask_coordinator(&self, call: GroupCall) -> Result<GroupReply, Lost> {
+        let Some(group_id) = &self.settings.group else { return Err(Lost::unsent("there is no group")) };
+        let of = CoordinatorOf::Group(group_id.as_str().to_owned());
+        let node = match self.cluster.coordinator(&of, call.refresh).await {
+            Ok(node) => node,
+            Err(FindError::Lost(lost)) => return Err(lost),
+            Err(FindError::Refused { code, .. }) => {
+                return match classify(Operation::FindCoordinator, code) {
+                    Verdict::Fatal => Ok(refused(&call.request, code)),
+                    Verdict::Done
+                    | Verdict::Retry
+                    | Verdict::RefreshThenRetry
+                    | Verdict::Abort
+                    | Verdict::Reinitialize => Err(Lost::unsent(format!("the coordinator is not known: {code}"))),
+                };
+            }
+        };
+        let result = self.ask_group(node, group_id.as_str().to_owned(), call.request).await;
+        if result.is_err() {
+            self.cluster.forget_coordinator(&of);
+        }
+        result
+    }
+
+    async fn ask_group(&self, node: i32, group_id: String, request: GroupRequest) -> Result<GroupReply, Lost> {
+        let settings = &self.settings;
+        let group_instance_id = settings.instance_id.as_ref().map(|it| it.as_str().to_owned());
+        match request {
+            GroupRequest::Join { member_id, reason } => {
+                let subscription = Subscription {
+                    topics: self.topics.clone(),
+                    userdata: settings.assignor.subscription_userdata(),
+                    owned: Vec::new(),
+                };
+                let metadata = encode_subscription(&subscription).map_err(|error| Lost::unsent(error.to_string()))?;
+                let request = JoinGroupRequest {
+                    group_id,
+                    session_timeout_ms: milliseconds(settings.session_timeout),
+                    rebalance_timeout_ms: milliseconds(settings.max_poll_interval),
+                    member_id: member_id.into(),
+                    group_instance_id,
+                    protocol_type: PROTOCOL_TYPE.to_owned(),
+                    protocols: vec![JoinGroupRequestProtocol {
+                        name: settings.assignor.name().to_owned(),
+                        metadata,
+                        ..Default::default()
+                    }],
+                    reason: Some(reason),
+                    ..Default::default()
+                };
+                let timeout = settings.max_poll_interval.max(self.cluster.request_timeout()) + JOIN_GRACE;
+                let link = self.cluster.link(node, self.group_lane).await?;
+                // Version 5 names static members.
+                let (response, _) = link.ask(5..=9, timeout, |_| request)?.wait().await?;
+                let member_id = MemberId::from(response.member_id);
+                Ok(GroupReply::Join(match ErrorCode::from_wire(response.error_code) {
+                    ErrorCode::None => Ok(Joined {
+                        generation_id: response.generation_id,
+                        member_id,
+                        leader: MemberId::from(response.leader),
+                        skip_assignment: response.skip_assignment,
+                        members: response
+                            .members
+                            .into_iter()
+                            .map(|member| JoinedMember {
+                                member_id: MemberId::from(member.member_id),
+                                instance_id: member.group_instance_id.map(GroupInstanceId::from),
+                                metadata: member.metadata,
+                            })
+                            .collect(),
+                    }),
+                    code => Err((code, member_id)),
+                }))
+            }
+            GroupRequest::Sync { generation_id, member_id, assignments } => {
+                let request = SyncGroupRequest {
+                    group_id,
+                    generation_id,
+                    member_id: member_id.into(),
+                    group_instance_id,
+                    protocol_type: Some(PROTOCOL_TYPE.to_owned()),
+                    protocol_name: Some(settings.assignor.name().to_owned()),
+                    assignments: assignments
+                        .into_iter()
+                        .map(|(member_id, assignment)| SyncGroupRequestAssignment {
+                            member_id: member_id.into(),
+                            assignment,
+                            ..Default::default()
+                        })
+                        .collect(),
+                    ..Default::default()
+                };
+                let timeout = settings.max_poll_interval.max(self.cluster.request_timeout()) + JOIN_GRACE;
+                let link = self.cluster.link(node, self.group_lane).await?;
+                let (response, _) = link.ask(3..=5, timeout, |_| request)?.wait().await?;
+                let code = ErrorCode::from_wire(response.error_code);
+                Ok(GroupReply::Sync(code.into_result().map(|()| response.assignment)))
+            }
+            GroupRequest::Heartbeat { generation_id, member_id } => {
+                let request = HeartbeatRequest {
+                    group_id,
+                    generation_id,
+                    member_id: member_id.into(),
+                    group_instance_id,
+                    ..Default::default()
+                };
+                let (response, _) = self.cluster.ask(node, self.group_lane, 3..=4, |_| request).await?;
+                Ok(GroupReply::Heartbeat(ErrorCode::from_wire(response.error_code)))
+            }
+            GroupRequest::Leave { member_id, reason } => {
+                let request = LeaveGroupRequest {
+                    group_id,
+                    members: vec![MemberIdentity {
+                        member_id: member_id.into(),
+                        group_instance_id,
+                        reason: Some(reason),
+                        ..Default::default()
+                    }],
+                    ..Default::default()
+                };
+                let (response, _) = self.cluster.ask(node, self.group_lane, 3..=5, |_| request).await?;
+                let member = response.members.first().map_or(0, |member| member.error_code);
+                let code = if response.error_code == 0 { member } else { response.error_code };
+                Ok(GroupReply::Leave(ErrorCode::from_wire(code)))
+            }
+        }
+    }
+
+    /// Asks the assignor to divide the partitions of all topics that members want.
+    async fn divide(&self, members: Vec<JoinedMember>) -> Result<Divided, Lost> {
+        let mut subscriptions = Vec::with_capacity(members.len());
+        let mut topics = BTreeSet::new();
+        for member in members {
+            // A member that cannot be understood gets nothing, and does not stop the others.
+            let Ok(subscription) = decode_subscription(&member.metadata) else { continue };
+            topics.extend(subscription.topics.iter().cloned());
+            subscriptions.push(MemberSubscription {
+                member_id: member.member_id,
+                instance_id: member.instance_id,
+                topics: subscription.topics,
+                userdata: subscription.userdata,
+                owned: subscription.owned,
+            });
+        }
+        let topics: Vec<TopicName> = topics.into_iter().collect();
+        self.cluster.refresh(Some(&topics)).await?;
+        let topics = self.counts(&topics);
+        let assignments = self.settings.assignor.assign(&topics, &subscriptions);
+        let encoded: Result<Vec<_>, _> = assignments
+            .into_iter()
+            .map(|it| encode_assignment(&it.partitions, &it.userdata).map(|bytes| (it.member_id, bytes)))
+            .collect();
+        let assignments = encoded.map_err(|error| Lost::unsent(error.to_string()))?;
+        Ok(Divided { assignments, topics })
+    }
+}
+
+impl Inner {
+    fn handle_divided(&mut self, now: Monotonic, result: Result<Divided, Lost>) {
+        let Some(membership) = &mut self.membership else { return };
+        match result {
+            Ok(divided) => {
+                membership.handle_assignments(divided.assignments);
+                self.divided = Some(divided.topics);
+                self.next_watch = now + TOPICS_AGE_MAX;
+            }
+            Err(lost) => {
+                tracing::debug!(cause = %lost, "topics cannot be looked up for an assignment");
+                membership.handle_assigning_failed(now);
+            }
+        }
+    }
+
+    /// Whether to look at the topics again. Only leaders need to: they divided what they knew.
+    fn should_watch(&mut self, now: Monotonic) -> bool {
+        let is_leader = self.membership.as_ref().is_some_and(Membership::is_leader);
+        let is_due = is_leader && self.divided.is_some() && !self.is_watching && now >= self.next_watch;
+        self.is_watching |= is_due;
+        is_due
+    }
+
+    fn handle_watched(&mut self, now: Monotonic, topics: &[TopicName], counts: &BTreeMap<TopicName, i32>) {
+        let is_missing = topics.iter().any(|topic| !counts.contains_key(topic));
+        self.next_watch = now + if is_missing { MISSING_TOPICS_AGE_MAX } else { TOPICS_AGE_MAX };
+        let has_changed = self
+            .divided
+            .as_ref()
+            .is_some_and(|divided| topics.iter().any(|topic| divided.get(topic) != counts.get(topic)));
+        if has_changed && let Some(membership) = &mut self.membership {
+            membership.enforce_rebalance();
+            self.divided = None;
+        }
+    }
+
+    /// What the group says next, and what that makes of the partitions that are read.
+    pub(crate) fn next_group_event(&mut self) -> Option<Event> {
+        let event = self.membership.as_mut()?.poll_event()?;
+        match &event {
+            Event::Assigned(partitions, _) => {
+                self.fetcher.unassign_all();
+                for topic_partition in partitions {
+                    self.fetcher.assign(topic_partition.clone(), Position::Committed);
+                }
+            }
+            // Positions stay to be looked at until the user calls again.
+            Event::Revoking(_) => {}
+            Event::Lost(_) => self.fetcher.unassign_all(),
+        }
+        Some(event)
+    }
+}
+
+fn refused(request: &GroupRequest, code: ErrorCode) -> GroupReply {
+    match request {
+        GroupRequest::Join { .. } => GroupReply::Join(Err((code, MemberId::from("")))),
+        GroupRequest::Sync { .. } => GroupReply::Sync(Err(code)),
+        GroupRequest::Heartbeat { .. } => GroupReply::Heartbeat(code),
+        GroupRequest::Leave { .. } => GroupReply::Leave(code),
+    }
+}
+
+fn milliseconds(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}
