@@ -85,6 +85,8 @@ pub(crate) struct Journal<D: Disk> {
     needed: VecDeque<u64>,
     /// Files that may be overwritten.
     spares: Vec<PathBuf>,
+    /// Makes the names of new spares unique; the next start removes those that are left.
+    last_spare: u64,
     /// Below this, and including it, groups are known to be synced.
     synced_group: u64,
 }
@@ -96,16 +98,19 @@ struct Active<D: Disk> {
 }
 
 impl<D: Disk> Journal<D> {
-    /// A journal that goes on at `place`, the beginning of a file that does not exist yet. `spares` may be overwritten.
-    pub(crate) fn new(
-        disk: Arc<D>,
-        directory: PathBuf,
-        file_bytes: u64,
-        place: Place,
-        synced_group: u64,
-        spares: Vec<PathBuf>,
-    ) -> Self {
-        Self { disk, directory, file_bytes, place, active: None, needed: VecDeque::new(), spares, synced_group }
+    /// A journal that goes on at `place`, the beginning of a file that does not exist yet.
+    pub(crate) fn new(disk: Arc<D>, directory: PathBuf, file_bytes: u64, place: Place, synced_group: u64) -> Self {
+        Self {
+            disk,
+            directory,
+            file_bytes,
+            place,
+            active: None,
+            needed: VecDeque::new(),
+            spares: Vec::new(),
+            last_spare: 0,
+            synced_group,
+        }
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -143,7 +148,8 @@ impl<D: Disk> Journal<D> {
     ///
     /// Errors: those of the disk, a full one among them; nothing is broken then.
     pub(crate) fn add_spare(&mut self) -> io::Result<()> {
-        let path = self.directory.join(format!("spare-{}.tmp", self.place.group_number));
+        self.last_spare += 1;
+        let path = self.directory.join(format!("spare-{}.tmp", self.last_spare));
         let result = self.write_zeros(&path);
         match result {
             Ok(()) => {
@@ -478,3 +484,7 @@ fn check_tail<D: Disk>(disk: &D, files: &BTreeMap<u64, PathBuf>, end: &Place) ->
     }
     Ok(is_torn)
 }
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

@@ -74,8 +74,7 @@ fn create<D: Disk>(disk: Arc<D>, config: StorageConfig) -> Result<(Storage<D>, R
     if !journal::files(&*disk, &journal_folder)?.is_empty() || !survey(&*disk, &config.directory)?.is_empty() {
         return Err(OpenError::NoCheckpoint { path: config.directory });
     }
-    let journal =
-        Journal::new(Arc::clone(&disk), journal_folder, config.journal_file_bytes, Place::FIRST, 0, Vec::new());
+    let journal = Journal::new(Arc::clone(&disk), journal_folder, config.journal_file_bytes, Place::FIRST, 0);
     let shared = Shared::new(disk, config.open_files_max);
     let mut storage = Storage::new(config, shared, journal, 0);
     finish(&mut storage)?;
@@ -148,14 +147,8 @@ fn recover<D: Disk>(
     let leader_epoch = checkpoint.leader_epoch.saturating_add(i32::from(is_raised));
 
     let place = Place { file_number: next_file_number(&files, &start), offset: 0, ..end.place };
-    let journal = Journal::new(
-        Arc::clone(&disk),
-        journal_folder,
-        config.journal_file_bytes,
-        place,
-        end.place.group_number - 1,
-        Vec::new(),
-    );
+    let journal =
+        Journal::new(Arc::clone(&disk), journal_folder, config.journal_file_bytes, place, end.place.group_number - 1);
     let shared = Shared::new(Arc::clone(&disk), config.open_files_max);
     let mut storage = Storage::new(config, shared, journal, leader_epoch);
     plan.load(&mut storage, checkpoint, &contents.dead)?;

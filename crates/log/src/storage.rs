@@ -113,6 +113,8 @@ pub struct Storage<D: Disk> {
     moved: Vec<TopicPartition>,
     recent: VecDeque<RecentCommit>,
     recent_bytes: usize,
+    /// Of these, what is in no segment yet.
+    unwritten_bytes: usize,
     unsynced_files: usize,
     leftovers: Leftovers,
     pub(crate) leader_epoch: i32,
@@ -151,6 +153,7 @@ impl<D: Disk> Storage<D> {
             moved: Vec::new(),
             recent: VecDeque::new(),
             recent_bytes: 0,
+            unwritten_bytes: 0,
             unsynced_files: 0,
             leftovers: Leftovers::default(),
             leader_epoch,
@@ -524,10 +527,10 @@ impl<D: Disk> Storage<D> {
                 return Err(self.disk_full());
             }
         }
-        if !self.has_journal_room(bytes, reserve)
-            && (self.journal.add_spare().is_err() || !self.has_journal_room(bytes, reserve))
-        {
-            return Err(self.disk_full());
+        while !self.has_journal_room(bytes, reserve) {
+            if self.journal.add_spare().is_err() {
+                return Err(self.disk_full());
+            }
         }
         Ok(())
     }
@@ -544,7 +547,7 @@ impl<D: Disk> Storage<D> {
     }
 
     fn check_space(&mut self) {
-        let needed = self.config.reserve_bytes.saturating_add(self.recent_bytes as u64);
+        let needed = self.config.reserve_bytes.saturating_add(self.unwritten_bytes as u64);
         self.is_space_low = self.shared.disk.available_bytes().is_ok_and(|available| available < needed);
     }
 
@@ -681,7 +684,9 @@ impl<D: Disk> Storage<D> {
         let mut batches = Vec::with_capacity(self.touched.len());
         for slot in std::mem::take(&mut self.touched) {
             if let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut) {
+                let before = partition.unwritten_bytes();
                 batches.push((slot, partition.publish(groups)));
+                self.unwritten_bytes += partition.unwritten_bytes() - before;
                 self.moved.push(partition.name.clone());
             }
         }
@@ -700,6 +705,7 @@ impl<D: Disk> Storage<D> {
     /// Renames a deleted partition's folder, so that its name is free. The next checkpoint removes it.
     fn set_aside(&mut self, mut partition: Partition<D>) -> Result<(), JournalFailed> {
         partition.mark_deleted();
+        self.unwritten_bytes -= partition.unwritten_bytes();
         self.unsynced_files = self.unsynced_files.saturating_sub(partition.files.unsynced_count());
         for files in partition.files.segments() {
             self.shared.handles.forget(files.segment.number);
@@ -756,9 +762,10 @@ impl<D: Disk> Storage<D> {
     /// Writes a partition's durable batches to its segment. `Ok(false)`: the disk did not take them.
     fn write_segments(&mut self, slot: Slot) -> Result<bool, JournalFailed> {
         let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return Ok(true) };
-        let before = partition.files.unsynced_count();
+        let (unwritten, unsynced) = (partition.unwritten_bytes(), partition.files.unsynced_count());
         let result = partition.write_segments(&mut self.shared);
-        self.unsynced_files += partition.files.unsynced_count() - before;
+        self.unwritten_bytes -= unwritten - partition.unwritten_bytes();
+        self.unsynced_files += partition.files.unsynced_count() - unsynced;
         if result.is_err() {
             return Ok(false);
         }

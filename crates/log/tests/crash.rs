@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 
 use atonce_kernel::Uuid;
 use atonce_kernel::chance::Chance;
+use atonce_kernel::disk::Disk;
 use atonce_log::{Checkpointing, Durability, Origin, Storage, StorageConfig};
+use atonce_protocol::records::batches;
 use atonce_testkit::disk::{Crash, FaultyDisk};
 use support::model::{Model, Run, Snapshot, Step, look, workload};
 use support::*;
@@ -167,10 +169,39 @@ fn every_crash_point(kind: &Kind, workload_seed: u64, units: u64) {
             // Once recovery has answered, all of it is durable, and a second one finds the same.
             for crash in [Crash::Process, Crash::Power] {
                 disk = disk.restart(crash, &mut chance);
+                assert_segments_are_kafkas(&disk, &story);
                 let (mut storage, again) = recover_and_compare(&disk, &config, &left.history, unit..=unit, &story);
                 assert_eq!(again, unit, "{story}: recovered twice");
                 assert_duplicates_are_known(&mut storage, &left.history[unit], &story);
             }
+        }
+    }
+}
+
+/// Whatever happened before, a recovery leaves segments as Kafka's own tools read them: whole batches, one after the other, and nothing else.
+fn assert_segments_are_kafkas(disk: &FaultyDisk, story: &str) {
+    for folder_name in disk.list(folder()).unwrap() {
+        let path = folder().join(&folder_name);
+        let mut next_offset = None;
+        for name in disk.list(&path).unwrap_or_default() {
+            if name.extension().is_none_or(|extension| extension != "log") {
+                continue;
+            }
+            let bytes = disk.bytes(&path.join(&name)).unwrap();
+            let mut all = batches(&bytes);
+            for batch in all.by_ref() {
+                let batch =
+                    batch.unwrap_or_else(|error| panic!("{story}: {}/{}: {error}", path.display(), name.display()));
+                batch.validate().unwrap();
+                assert_eq!(
+                    batch.base_offset(),
+                    next_offset.unwrap_or(batch.base_offset()),
+                    "{story}: {}",
+                    path.display()
+                );
+                next_offset = Some(batch.next_offset());
+            }
+            assert_eq!(all.torn_bytes(), 0, "{story}: {}/{}", path.display(), name.display());
         }
     }
 }

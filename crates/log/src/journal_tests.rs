@@ -1,0 +1,124 @@
+//! What is a group and what is none.
+
+use atonce_kernel::chance::Chance;
+use atonce_testkit::disk::{Crash, FaultyDisk};
+
+use super::*;
+
+const FILE_BYTES: u64 = 32 << 10;
+
+fn folder() -> PathBuf {
+    PathBuf::from("/journal")
+}
+
+fn journal(disk: &FaultyDisk) -> Journal<FaultyDisk> {
+    disk.create_directories(&folder()).unwrap();
+    disk.sync_directory(Path::new("/")).unwrap();
+    Journal::new(Arc::new(disk.clone()), folder(), FILE_BYTES, Place::FIRST, 0)
+}
+
+fn write(journal: &mut Journal<FaultyDisk>, payload: &[u8]) {
+    let mut buffer = new_group(payload.len());
+    buffer.put_slice(payload);
+    journal.write(buffer).unwrap();
+}
+
+fn read(disk: &FaultyDisk) -> Result<(Vec<Bytes>, End), OpenError> {
+    let mut payloads = Vec::new();
+    let end = scan(disk, &files(disk, &folder()).unwrap(), Place::FIRST, |_, _, payload| {
+        payloads.push(payload);
+        Ok(())
+    })?;
+    Ok((payloads, end))
+}
+
+#[test]
+fn groups_read_back_in_order_over_several_files() {
+    let disk = FaultyDisk::new();
+    let mut journal = journal(&disk);
+    let payloads: Vec<Vec<u8>> = (1..40_u8).map(|number| vec![number; usize::from(number) * 200]).collect();
+    for payload in &payloads {
+        write(&mut journal, payload);
+        journal.sync().unwrap();
+    }
+    assert!(journal.files_in_use() > 3);
+    let (found, end) = read(&disk).unwrap();
+    assert_eq!(found, payloads);
+    assert_eq!((end.place, end.is_torn), (journal.place(), false));
+}
+
+/// Three groups, all synced, and then bytes of the second are changed: its header, its place in the chain, its payload.
+#[test]
+fn every_damaged_byte_of_a_synced_group_is_noticed() {
+    for position in (0..60).chain([4096 - 1]) {
+        let disk = FaultyDisk::new();
+        let mut journal = journal(&disk);
+        for payload in [&[1_u8; 10][..], &[2; 4096 - GROUP_HEADER_BYTES], &[3; 10]] {
+            write(&mut journal, payload);
+            journal.sync().unwrap();
+        }
+        let path = file_path(&folder(), 1);
+        let place = 4096 + position;
+        let byte = disk.bytes(&path).unwrap()[place];
+        disk.damage(&path, place, byte ^ 0x40).unwrap();
+        let error = read(&disk).unwrap_err();
+        assert!(matches!(error, OpenError::Corrupt { position: 4096, .. }), "byte {position}: {error}");
+    }
+}
+
+/// A group that is whole in itself, and continues something else: each field that binds it to its place is looked at.
+#[test]
+fn a_whole_group_from_another_place_is_not_taken() {
+    let found_after = |change: &dyn Fn(&mut Place)| {
+        let disk = FaultyDisk::new();
+        let mut journal = journal(&disk);
+        write(&mut journal, b"first");
+        change(&mut journal.place);
+        write(&mut journal, b"second");
+        read(&disk).unwrap().0.len()
+    };
+    assert_eq!(found_after(&|_| {}), 2);
+    assert_eq!(found_after(&|place| place.file_number += 1), 1);
+    assert_eq!(found_after(&|place| place.group_number += 1), 1);
+    assert_eq!(found_after(&|place| place.previous_checksum ^= 1), 1);
+}
+
+#[test]
+fn a_reused_file_does_not_bring_its_old_groups_back() {
+    let disk = FaultyDisk::new();
+    let mut journal = journal(&disk);
+    // Files 1 to 3, full of groups of one block; then 1 is free and becomes 4.
+    for number in 0..8 * 3 {
+        write(&mut journal, &[number; 10]);
+    }
+    let place = journal.place();
+    journal.free_before(3);
+    write(&mut journal, b"new");
+    assert_eq!(journal.place().file_number, 4);
+    let mut payloads = Vec::new();
+    let start = Place { file_number: 4, offset: 0, ..place };
+    let end = scan(&disk, &files(&disk, &folder()).unwrap(), start, |_, _, payload| {
+        payloads.push(payload);
+        Ok(())
+    });
+    assert_eq!(payloads, [&b"new"[..]]);
+    assert!(!end.unwrap().is_torn);
+}
+
+#[test]
+fn unsynced_groups_are_kept_as_a_prefix_and_nothing_is_called_damage() {
+    let mut lengths = std::collections::BTreeSet::new();
+    for seed in 0..300 {
+        let disk = FaultyDisk::new();
+        let mut journal = journal(&disk);
+        let payloads: Vec<Vec<u8>> = (1..6_u8).map(|number| vec![number; 3000]).collect();
+        for payload in &payloads {
+            write(&mut journal, payload);
+        }
+        let disk = disk.restart(Crash::Power, &mut Chance::from_seed(seed));
+        let (found, _) = read(&disk).unwrap();
+        assert_eq!(found, payloads[..found.len()]);
+        lengths.insert(found.len());
+    }
+    assert!(lengths.len() > 3, "{lengths:?}");
+}
