@@ -227,6 +227,6 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
 
 fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(head.iter().copied());
     table
 }

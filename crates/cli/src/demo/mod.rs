@@ -147,6 +147,16 @@ impl Arguments {
     }
 }
 
+impl From<Guarantee> for atonce::Guarantee {
+    fn from(guarantee: Guarantee) -> Self {
+        match guarantee {
+            Guarantee::AtMostOnce => Self::AtMostOnce,
+            Guarantee::AtLeastOnce => Self::AtLeastOnce,
+            Guarantee::ExactlyOnce => Self::ExactlyOnce,
+        }
+    }
+}
+
 /// What all guarantees have in common: the text, where it runs, how it is disturbed.
 struct Setup {
     arguments: Arguments,

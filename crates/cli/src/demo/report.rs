@@ -109,7 +109,7 @@ fn milliseconds(duration: Duration) -> u64 {
 /// The table that the demo ends with.
 pub(crate) fn table(reports: &[Report]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header([
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
         "guarantee",
         "words",
         "lost",

@@ -3,9 +3,11 @@
 //! This is what a user of the library writes: a topology, an application, `run_until`. Around it: a line of JSON on standard output whenever
 //! the statistics changed, and an end when the demo is gone.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use atonce::{Application, Statistics, Topology, TopologyBuilder, TopologyError, store};
 use atonce_client::GroupInstanceId;
 use bytes::Bytes;
 use clap::Args;
@@ -70,37 +72,110 @@ pub(crate) fn instance_id(process_id: &str, worker: u16) -> GroupInstanceId {
     GroupInstanceId::from(format!("{process_id}-{worker}"))
 }
 
+/// Lines to words to counts: the key is the word, the value how often it has come, as an eight-byte big-endian integer.
+fn word_count(source: &str, sink: &str) -> Result<Topology, TopologyError> {
+    let builder = TopologyBuilder::new();
+    builder
+        .stream::<Option<Bytes>, Bytes>(source)
+        .flat_map_values(|line| words(&line).map(|word| line.slice_ref(word)).collect::<Vec<_>>())
+        .group_by(|_, word| word.clone())
+        .count(store("counts"))
+        .to_stream()
+        .to(sink);
+    builder.build()
+}
+
 /// Counts words until it is told to end.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let _ = (&arguments, words(b""), Bytes::new(), Status::default(), Duration::ZERO);
-    ended().await?;
-    Err(Failure::new("the worker cannot run an application yet", "wait for the next version"))
+    let failed = || format!("the worker {} cannot run", arguments.process_id);
+    let next = "see the cause above";
+    let topology = word_count(&arguments.source, &arguments.sink).or_failure(failed, next)?;
+    let application = Application::builder(&arguments.application_id, topology)
+        .bootstrap_servers(&arguments.bootstrap_servers)
+        .guarantee(arguments.guarantee.into())
+        .workers(arguments.workers.into())
+        .state_dir(&arguments.state_dir)
+        .process_id(&arguments.process_id)
+        .commit_interval(Duration::from_millis(arguments.commit_interval_ms))
+        .session_timeout(Duration::from_millis(arguments.session_timeout_ms))
+        .transaction_timeout(Duration::from_millis(arguments.transaction_timeout_ms))
+        .start()
+        .await
+        .or_failure(failed, next)?;
+    let statistics = application.statistics_reader();
+    let telling = tokio::spawn(async move {
+        let mut told = Status::default();
+        loop {
+            told = tell(&statistics.read(), told);
+            tokio::time::sleep(TELL_INTERVAL).await;
+        }
+    });
+    let end = ended()?;
+    let statistics = application.statistics_reader();
+    let result = application.run_until(end).await.or_failure(failed, next);
+    telling.abort();
+    tell(&statistics.read(), Status::default());
+    result
+}
+
+/// How often the worker looks whether there is something to tell. A kill hides what happened since.
+const TELL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Prints what changed, at once: the next instruction may be the last.
+fn tell(statistics: &Statistics, told: Status) -> Status {
+    let status = Status {
+        committed: statistics.committed,
+        aborted: statistics.aborted,
+        fenced: statistics.fenced,
+        records: statistics.records,
+    };
+    if status != told {
+        let line = serde_json::to_string(&status).expect("numbers are JSON");
+        // If nobody listens any more, the demo is gone, and standard input says so too.
+        let _ = writeln!(std::io::stdout().lock(), "{line}");
+    }
+    status
 }
 
 /// SIGTERM, SIGINT, or the end of the demo: then standard input, a pipe from it, ends.
-async fn ended() -> Result<(), Failure> {
+fn ended() -> Result<impl Future<Output = ()>, Failure> {
     let next = "this system refuses signal handlers; run it where they are allowed";
     let mut terminate = signal(SignalKind::terminate()).or_failure(|| "cannot listen for SIGTERM".into(), next)?;
     let mut interrupt = signal(SignalKind::interrupt()).or_failure(|| "cannot listen for SIGINT".into(), next)?;
-    let mut parent = tokio::io::stdin();
-    let mut nothing = [0];
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        _ = parent.read(&mut nothing) => {}
-    }
-    Ok(())
+    Ok(async move {
+        let mut parent = tokio::io::stdin();
+        let mut nothing = [0];
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = parent.read(&mut nothing) => {}
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atonce::test_driver::TestDriver;
     use clap::Parser;
 
     #[derive(Parser)]
     struct CommandLine {
         #[command(flatten)]
         arguments: Arguments,
+    }
+
+    #[test]
+    fn words_are_counted_as_they_stand() {
+        let topology = word_count("lines", "word-counts").expect("it can work");
+        let mut driver = TestDriver::new(&topology);
+        driver.input("lines").send((), Bytes::from_static(b"to be or\tnot  to \xff"));
+        driver.input("lines").send((), Bytes::new());
+        driver.commit();
+        let mut counts = driver.output::<Bytes, i64>("word-counts").committed();
+        counts.sort();
+        let expected = [(&b"be"[..], 1), (b"not", 1), (b"or", 1), (b"to", 1), (b"to", 2), (b"\xff", 1)];
+        assert_eq!(counts, expected.map(|(word, count)| (Bytes::from_static(word), count)));
     }
 
     #[test]
