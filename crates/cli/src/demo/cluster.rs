@@ -52,6 +52,8 @@ impl Cluster {
                     .durability(arguments.durability.into())
                     // The demo's session time-out may be shorter than what Kafka takes by default.
                     .property("group.min.session.timeout.ms", arguments.session_timeout_ms.min(6_000).to_string())
+                    // Nobody else is about to join.
+                    .property("group.initial.rebalance.delay.ms", "0")
                     .start()
                     .await
                     .or_failure(

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 
 use crate::failure::{Failure, OrFailure};
@@ -42,6 +42,8 @@ impl Status {
 /// A running worker.
 pub(crate) struct WorkerProcess {
     child: Child,
+    /// Held apart from the child, which would close it when it is waited for.
+    _standard_input: Option<ChildStdin>,
     pid: Pid,
     status: watch::Receiver<Status>,
     log: PathBuf,
@@ -69,6 +71,7 @@ impl WorkerProcess {
         let pid = pid.ok_or_else(|| Failure::new(failed(), "it ended at once; try again"))?;
         let output =
             child.stdout.take().ok_or_else(|| Failure::new(failed(), "it has no standard output; try again"))?;
+        let standard_input = child.stdin.take();
         let (sender, status) = watch::channel(Status::default());
         tokio::spawn(async move {
             let mut lines = BufReader::new(output).lines();
@@ -79,7 +82,7 @@ impl WorkerProcess {
                 }
             }
         });
-        Ok(Self { child, pid, status, log: log.to_owned(), name: name.to_owned() })
+        Ok(Self { child, _standard_input: standard_input, pid, status, log: log.to_owned(), name: name.to_owned() })
     }
 
     /// What it said last.
