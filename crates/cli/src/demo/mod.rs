@@ -59,7 +59,7 @@ What the columns and the fields of --json mean:
   out_of_order   counts that came after a higher one of the same word
   committed, aborted, fenced
                  transactions, as the workers reported them; under the other two guarantees, commits of positions, and those refused.
-                 A worker that is killed takes with it what it had not reported yet.
+                 A worker that is killed takes with it what it had not reported yet; a transaction that it left open counts as aborted.
   recovery_ms_p50
                  median time from a kill to the first result after it that a read_committed reader sees
   records_per_second

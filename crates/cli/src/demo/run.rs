@@ -312,7 +312,11 @@ impl Play<'_> {
         let at = Instant::now();
         self.totals = self.totals.plus(self.worker.kill().await?);
         let counts = self.scene.is_input_left().await?;
-        let ends = self.scene.ends(&self.scene.partitions(&self.scene.word_counts), Isolation::ReadUncommitted).await?;
+        let results = self.scene.partitions(&self.scene.word_counts);
+        let ends = self.scene.ends(&results, Isolation::ReadUncommitted).await?;
+        // Its successor aborts it, before it does anything else; the dead one could not report that.
+        let left_open = self.scene.ends(&results, Isolation::ReadCommitted).await? != ends;
+        self.totals.aborted += u64::from(left_open);
         self.worker = self.scene.start_worker(self.process_id)?;
         if counts {
             self.schedule.count();
