@@ -36,7 +36,7 @@ use atonce_protocol::messages::transaction_log_value::{PartitionsSchema, Transac
 use atonce_protocol::{ErrorCode, Message};
 
 mod transaction_host;
-use transaction_host::{Host, identity, partition, written};
+use transaction_host::{Host, identity, partition};
 
 const ARROW: &str = "→";
 
@@ -180,9 +180,7 @@ impl Scenario {
             self.waiters.insert(waiter, line.actor.to_owned());
         }
         if self.settled {
-            while let Some(owed) = self.host.obligations().first() {
-                decisions.push(self.host.ask(&written(owed)));
-            }
+            decisions.extend(self.host.settle());
         }
         for (waiter, reply) in decisions.iter().flat_map(|decision| &decision.replies) {
             if let Reply::InitProducerId(Ok(identity)) | Reply::EndTxn(Ok(identity)) = reply {

@@ -76,6 +76,7 @@ impl Host {
         let mut decisions = Vec::new();
         while let Some(owed) = self.obligations().first() {
             decisions.push(self.ask(&written(owed)));
+            assert!(decisions.len() < 100, "what is owed does not drain: {owed:?}");
         }
         decisions
     }
@@ -85,6 +86,7 @@ impl Host {
         let mut decisions = Vec::new();
         while self.shard.next_deadline().is_some_and(|deadline| deadline <= self.now) {
             decisions.push(self.ask(&Command::Tick));
+            assert!(decisions.len() < 100, "a deadline stays due");
         }
         decisions
     }
@@ -101,6 +103,7 @@ impl Host {
     pub(crate) fn crash(&mut self) {
         let before = self.obligations();
         self.shard = replay(&self.log, self.limits);
+        assert_eq!(restored(&self.shard, self.limits), self.shard, "a snapshot holds all that the log does");
         let after = self.obligations();
         assert_eq!(before.len(), after.len(), "the same transactions are owed markers after a crash");
         for (before, after) in before.iter().zip(&after) {
@@ -121,6 +124,15 @@ pub(crate) fn replay(log: &[Record], limits: Limits) -> TransactionCoordinator {
         apply(&mut shard, offset, record).expect("a log that was written can be replayed");
     }
     shard
+}
+
+/// The shard as its snapshot makes it.
+pub(crate) fn restored(shard: &TransactionCoordinator, limits: Limits) -> TransactionCoordinator {
+    let mut restored = TransactionCoordinator::new(limits);
+    for (offset, record) in shard.snapshot() {
+        apply(&mut restored, usize::try_from(offset).expect("an offset"), &record).expect("a snapshot can be applied");
+    }
+    restored
 }
 
 /// The report that everything owed was done.
