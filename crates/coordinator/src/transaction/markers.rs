@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use atonce_kernel::TopicPartition;
+
 use super::init_producer_id::answer_held;
 use super::state::State;
 use super::{Change, MarkersReport, Note, Record, TransactionCoordinator};
@@ -33,10 +35,7 @@ impl TransactionCoordinator {
     }
 }
 
-fn note_written(
-    report: &MarkersReport,
-    written: Vec<atonce_kernel::TopicPartition>,
-) -> Decision<TransactionCoordinator> {
+fn note_written(report: &MarkersReport, written: Vec<TopicPartition>) -> Decision<TransactionCoordinator> {
     if written.is_empty() {
         return Decision::nothing();
     }

@@ -1,5 +1,6 @@
 //! The question behind each write of a v1 producer: is the partition in a transaction that is open?
 
+use atonce_kernel::TopicPartition;
 use atonce_protocol::ErrorCode;
 
 use super::fencing::check_producer;
@@ -25,7 +26,7 @@ impl TransactionCoordinator {
         Decision::reply(context.waiter, Reply::Partitions(partitions))
     }
 
-    fn verify(&self, request: &VerifyPartitions, partition: &atonce_kernel::TopicPartition) -> Result<(), ErrorCode> {
+    fn verify(&self, request: &VerifyPartitions, partition: &TopicPartition) -> Result<(), ErrorCode> {
         if request.transactional_id.as_str().is_empty() {
             return Err(ErrorCode::InvalidRequest);
         }

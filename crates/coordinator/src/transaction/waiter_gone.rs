@@ -1,6 +1,8 @@
 //! A caller that is held hung up.
 
-use super::{Change, HeldInit, Note, Registration, TransactionCoordinator};
+use atonce_kernel::TransactionalId;
+
+use super::{Change, Note, TransactionCoordinator};
 use crate::{Decision, Waiter};
 
 impl TransactionCoordinator {
@@ -10,12 +12,15 @@ impl TransactionCoordinator {
     /// Shape: changes nothing durable.
     /// Retry: harmless.
     pub(super) fn waiter_gone(&self, waiter: Waiter) -> Decision<Self> {
-        let is_held = |registration: &Registration| {
-            registration.noted.held.as_ref().is_some_and(|held: &HeldInit| held.waiter == waiter)
+        let Some(transactional_id) = self.prepared.iter().find(|id| self.holds(id, waiter)) else {
+            return Decision::nothing();
         };
-        let holder = |id: &&_| self.registrations.get(*id).is_some_and(is_held);
-        let note =
-            |id: &atonce_kernel::TransactionalId| Note { transactional_id: id.clone(), change: Change::HoldsNone };
-        Decision { notes: self.prepared.iter().find(holder).map(note).into_iter().collect(), ..Decision::nothing() }
+        let note = Note { transactional_id: transactional_id.clone(), change: Change::HoldsNone };
+        Decision { notes: vec![note], ..Decision::nothing() }
+    }
+
+    fn holds(&self, transactional_id: &TransactionalId, waiter: Waiter) -> bool {
+        let registration = self.registrations.get(transactional_id);
+        registration.and_then(|it| it.noted.held.as_ref()).is_some_and(|held| held.waiter == waiter)
     }
 }
