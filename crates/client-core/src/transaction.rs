@@ -8,12 +8,12 @@
 //! sends what [`TransactionManager::poll_request`] says and hands every answer back, or says that it was lost.
 //!
 //! ```text
-//!  Uninitialized ─initialize─> Initializing ──────> Ready ─begin─> InTransaction ─end─> Ending ─> Ready
-//!                                 │   ^              ^                  │                 │ answer lost,
-//!                          fenced │   │ epoch        │ outcome learnt   │ refused         │ or it makes no sense
-//!                                 v   │ refused      │                  v                 v
-//!                             FatalError             └─ Initializing  AbortableError    InDoubt
-//!                                                        (renewed)      │ end(abort) -> Ending
+//!  Uninitialized ─initialize─> Initializing ──> Ready ─begin─> InTransaction ──end──> Ending ──> Ready
+//!                               (also renews)                     │  │ epoch refused    │ answer lost, or
+//!                                    │ fenced             refused │  └────> InDoubt <───┘ it makes no sense
+//!                                    v                            v          │  │
+//!                               FatalError <────── fenced ────────│──────────┘  └─ outcome learnt ─> Ready
+//!                                                             AbortableError ─end(abort)─> Ending
 //! ```
 //!
 //! Invariants: at most one coordinator request is in flight, for there is one [`Slot`]; success names the true outcome:
@@ -235,9 +235,8 @@ pub enum Initializing {
     First,
     /// Between transactions: the last one leaves something behind that only a new epoch shuts out.
     Renew,
-    /// In mid-transaction the epoch was refused: either somebody took over, or the transaction outlived its time-out.
-    EpochRefused(Refusal),
-    /// The end was refused, so the answer tells which of the two it was.
+    /// The end was refused in a way that no table of the protocol explains, though the epoch was not: only a new epoch
+    /// makes a clean start.
     EndRefused {
         /// What was asked for.
         wanted: Outcome,
@@ -249,16 +248,23 @@ pub enum Initializing {
 }
 
 /// How the outcome is being learnt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InDoubt {
     /// The same end again: a coordinator answers it from its state.
     Repeat {
         /// What was asked for.
         outcome: Outcome,
     },
-    /// A commit was answered INVALID_TXN_STATE (`V2`). An abort of the same epoch is answered with success only if that
-    /// epoch's transaction did not commit, and never can any more.
-    Probe,
+    /// The epoch was refused, or a commit was answered INVALID_TXN_STATE (`V2`): either somebody took the id over, or the
+    /// transaction outlived its time-out. An abort of the same epoch tells: it is answered with success only if nobody
+    /// took over and that epoch's transaction is not committed, and never can be any more. (Asking for a new epoch would
+    /// tell too, but a coordinator that is asked so by a zombie aborts the open transaction of its heir.)
+    Probe {
+        /// How the transaction was to end; `None` while its user still has it.
+        wanted: Option<Outcome>,
+        /// What was refused.
+        refusal: Refusal,
+    },
 }
 
 /// The one place for a coordinator request: what cannot be held twice is never in flight twice.
@@ -481,18 +487,13 @@ impl TransactionManager {
             (State::AbortableError(error), Outcome::Commit) | (State::FatalError(error), _) => {
                 return Err(error.clone());
             }
-            // The epoch was refused a moment ago, so the transaction is over in any case; what is being asked tells why.
-            (State::Initializing(Initializing::EpochRefused(refusal)), _) => {
+            // The epoch was refused a moment ago, so the transaction is over in any case; why, is being asked.
+            (State::InDoubt(InDoubt::Probe { wanted: None, refusal }), _) => {
                 let refusal = refusal.clone();
-                let settled = Settled::Aborted;
-                self.state = State::Initializing(Initializing::EndRefused { wanted: outcome, refusal, settled });
+                self.state = State::InDoubt(InDoubt::Probe { wanted: Some(outcome), refusal });
             }
             (
-                State::Uninitialized
-                | State::Initializing(Initializing::First | Initializing::Renew | Initializing::EndRefused { .. })
-                | State::Ready
-                | State::Ending { .. }
-                | State::InDoubt(_),
+                State::Uninitialized | State::Initializing(_) | State::Ready | State::Ending { .. } | State::InDoubt(_),
                 _,
             ) => {}
         }
@@ -520,19 +521,19 @@ impl TransactionManager {
         }
     }
 
-    /// A broker refused this producer's epoch in answer to a batch.
+    /// A broker refused this producer's epoch, in answer to a batch or an addition.
     pub fn handle_epoch_refused(&mut self, refusal: Refusal) {
-        match self.state {
-            State::InTransaction | State::AbortableError(_) => {
-                self.state = State::Initializing(Initializing::EpochRefused(refusal));
-            }
-            State::Ending { outcome } => {
-                let settled = Settled::Aborted;
-                self.state = State::Initializing(Initializing::EndRefused { wanted: outcome, refusal, settled });
-            }
+        let wanted = match self.state {
+            State::InTransaction => None,
+            State::Ending { outcome: Outcome::Commit } => Some(Outcome::Commit),
+            // The abort will tell.
+            State::AbortableError(_) | State::Ending { outcome: Outcome::Abort } => return,
             State::Uninitialized | State::Initializing(_) | State::Ready | State::InDoubt(_) | State::FatalError(_) => {
+                return;
             }
-        }
+        };
+        self.contents.offsets = None;
+        self.state = State::InDoubt(InDoubt::Probe { wanted, refusal });
     }
 
     /// Batches with sequences were dropped: their numbers are gone.
@@ -610,9 +611,9 @@ impl TransactionManager {
                 Some(CoordinatorRequest::InitProducerId { expected: ProducerIdentity::NONE })
             }
             // With what this producer has: a zombie must be told so, and never fence who came after it.
-            State::Initializing(
-                Initializing::Renew | Initializing::EpochRefused(_) | Initializing::EndRefused { .. },
-            ) => Some(CoordinatorRequest::InitProducerId { expected: self.identity }),
+            State::Initializing(Initializing::Renew | Initializing::EndRefused { .. }) => {
+                Some(CoordinatorRequest::InitProducerId { expected: self.identity })
+            }
             State::InTransaction => self.next_addition(),
             State::Ending { outcome } => {
                 if outcome == Outcome::Commit
@@ -631,7 +632,7 @@ impl TransactionManager {
                 Some(self.end_request(outcome))
             }
             State::InDoubt(InDoubt::Repeat { outcome }) => Some(self.end_request(outcome)),
-            State::InDoubt(InDoubt::Probe) => Some(self.end_request(Outcome::Abort)),
+            State::InDoubt(InDoubt::Probe { .. }) => Some(self.end_request(Outcome::Abort)),
         }
     }
 
@@ -717,15 +718,10 @@ impl TransactionManager {
         self.needs_renewal = false;
         match why {
             Initializing::First | Initializing::Renew => self.state = State::Ready,
-            Initializing::EpochRefused(refusal) => {
-                // Nobody else has the id, so it was the time-out. The coordinator has ended the transaction.
-                self.contents = Contents::default();
-                self.state = State::AbortableError(TransactionError::TimedOut(refusal));
-            }
             Initializing::EndRefused { wanted, refusal, settled } => {
-                let error = match (wanted, settled) {
-                    (Outcome::Abort, _) => None,
-                    (Outcome::Commit, _) => Some(TransactionError::TimedOut(refusal)),
+                let error = match wanted {
+                    Outcome::Abort => None,
+                    Outcome::Commit => Some(TransactionError::Abortable(refusal)),
                 };
                 self.may_have_ended = false;
                 self.finish(wanted, settled, error);
@@ -747,10 +743,10 @@ impl TransactionManager {
                 } else {
                     TransactionError::Fatal(refusal)
                 };
-                if let Initializing::EndRefused { wanted, settled, .. } = why {
-                    self.finish(wanted, settled, Some(error.clone()));
+                match why {
+                    Initializing::EndRefused { wanted, settled, .. } => self.give_up(wanted, settled, error),
+                    Initializing::First | Initializing::Renew => self.fail(error),
                 }
-                self.fail(error);
             }
         }
     }
@@ -824,33 +820,19 @@ impl TransactionManager {
                 self.contents.offsets = None;
                 self.state = State::AbortableError(error);
             }
-            Verdict::Reinitialize if is_epoch_refusal(code) => {
-                self.contents.offsets = None;
-                self.handle_epoch_refused(refusal);
-            }
+            Verdict::Reinitialize if is_epoch_refusal(code) => self.handle_epoch_refused(refusal),
             Verdict::Reinitialize | Verdict::Fatal => self.fail(TransactionError::Fatal(refusal)),
         }
     }
 
     fn handle_end_reply(&mut self, now: Monotonic, result: Result<Option<ProducerIdentity>, ErrorCode>) {
-        let (asked, probing) = match self.state {
-            State::Ending { outcome } | State::InDoubt(InDoubt::Repeat { outcome }) => (outcome, false),
-            State::InDoubt(InDoubt::Probe) => (Outcome::Commit, true),
-            // The epoch was refused meanwhile, in answer to nothing of ours: the end's answer decides nothing more.
-            State::Uninitialized
-            | State::Initializing(_)
-            | State::Ready
-            | State::InTransaction
-            | State::AbortableError(_)
-            | State::FatalError(_) => return,
-        };
         let code = match result {
             Ok(next) => {
                 if let Some(next) = next {
                     self.identity = next;
                     self.needs_renewal = false;
                 }
-                return self.handle_end_done(asked, probing);
+                return self.handle_end_done();
             }
             Err(code) => code,
         };
@@ -863,41 +845,105 @@ impl TransactionManager {
                 self.refresh |= refusal.verdict() == Verdict::RefreshThenRetry;
                 self.wait(now, code);
             }
-            Verdict::Abort | Verdict::Reinitialize | Verdict::Fatal => self.handle_end_refused(asked, probing, refusal),
+            Verdict::Abort | Verdict::Reinitialize | Verdict::Fatal => match self.state.clone() {
+                State::Ending { outcome } | State::InDoubt(InDoubt::Repeat { outcome }) => {
+                    self.handle_end_refused(outcome, refusal);
+                }
+                State::InDoubt(InDoubt::Probe { wanted, refusal: first }) => {
+                    self.handle_probe_refused(wanted, first, refusal);
+                }
+                State::Uninitialized
+                | State::Initializing(_)
+                | State::Ready
+                | State::InTransaction
+                | State::AbortableError(_)
+                | State::FatalError(_) => unreachable!("an end that was asked for is waited for"),
+            },
         }
     }
 
-    fn handle_end_done(&mut self, asked: Outcome, probing: bool) {
-        if !probing {
-            return self.finish(asked, settled_as(asked), None);
+    fn handle_end_done(&mut self) {
+        match self.state.clone() {
+            State::Ending { outcome } | State::InDoubt(InDoubt::Repeat { outcome }) => {
+                self.finish(outcome, settled_as(outcome), None);
+            }
+            // Nobody took the id over, so it was the time-out. The coordinator had ended the transaction, or has now.
+            State::InDoubt(InDoubt::Probe { wanted, refusal }) => {
+                let error = TransactionError::TimedOut(refusal);
+                match wanted {
+                    None => self.be_abortable(error),
+                    Some(Outcome::Commit) => self.finish(Outcome::Commit, Settled::Aborted, Some(error)),
+                    Some(Outcome::Abort) => self.finish(Outcome::Abort, Settled::Aborted, None),
+                }
+            }
+            State::Uninitialized
+            | State::Initializing(_)
+            | State::Ready
+            | State::InTransaction
+            | State::AbortableError(_)
+            | State::FatalError(_) => unreachable!("an end that was asked for is waited for"),
         }
-        let error = TransactionError::TimedOut(Refusal::new(Operation::EndTxn, ErrorCode::InvalidTxnState));
-        self.finish(Outcome::Commit, Settled::Aborted, Some(error));
     }
 
-    fn handle_end_refused(&mut self, asked: Outcome, probing: bool, refusal: Refusal) {
+    /// The transaction is over at the coordinator, and its user still has it.
+    fn be_abortable(&mut self, error: TransactionError) {
+        self.contents = Contents::default();
+        // Sequences of the old protocol's unchanged epoch were lost with it.
+        self.needs_renewal |= self.protocol == Protocol::V1;
+        self.state = State::AbortableError(error);
+    }
+
+    fn handle_end_refused(&mut self, asked: Outcome, refusal: Refusal) {
         let code = refusal.code();
-        let makes_no_sense = matches!(code, ErrorCode::InvalidTxnState | ErrorCode::TransactionAbortable);
-        if makes_no_sense && !probing && asked == Outcome::Commit && self.protocol == Protocol::V2 {
-            self.state = State::InDoubt(InDoubt::Probe);
-            return;
-        }
-        // What is known of the outcome, whoever has the id now. A repeated commit that is refused may have been the
-        // second of two that arrived. Of the first, a refusal says that it is not committed. A probe that is refused,
-        // after a commit that was too, says nothing.
+        // Of the first end that was sent, a refusal says that it did not happen. A repeated one may have been the second
+        // of two that arrived, so its refusal says nothing of a commit. Who asked for an abort only has no commit.
         let settled = match asked {
-            Outcome::Abort => Settled::Aborted,
-            Outcome::Commit if self.may_have_ended || (probing && makes_no_sense) => Settled::Unknown,
-            Outcome::Commit => Settled::Aborted,
+            Outcome::Commit if self.may_have_ended => Settled::Unknown,
+            Outcome::Commit | Outcome::Abort => Settled::Aborted,
         };
-        if makes_no_sense || is_epoch_refusal(code) {
+        if makes_no_sense(code) && asked == Outcome::Commit && self.protocol == Protocol::V2 {
+            self.state = State::InDoubt(InDoubt::Probe { wanted: Some(asked), refusal });
+        } else if makes_no_sense(code) {
             self.state = State::Initializing(Initializing::EndRefused { wanted: asked, refusal, settled });
+        } else if is_epoch_refusal(code) {
+            self.give_up(asked, settled, TransactionError::Fenced(refusal));
         } else {
-            let error = TransactionError::Fatal(refusal);
-            self.finish(asked, settled, Some(error.clone()));
-            self.fail(error);
+            self.give_up(asked, settled, TransactionError::Fatal(refusal));
         }
     }
+
+    fn handle_probe_refused(&mut self, wanted: Option<Outcome>, first: Refusal, refusal: Refusal) {
+        let code = refusal.code();
+        let Some(wanted) = wanted else {
+            return match code {
+                code if makes_no_sense(code) => self.be_abortable(TransactionError::Abortable(first)),
+                code if is_epoch_refusal(code) => self.fail(TransactionError::Fenced(refusal)),
+                _ => self.fail(TransactionError::Fatal(refusal)),
+            };
+        };
+        let may_be_committed = wanted == Outcome::Commit && self.may_have_ended;
+        let settled = if may_be_committed { Settled::Unknown } else { Settled::Aborted };
+        if makes_no_sense(code) {
+            // Neither commit nor abort: the coordinator contradicts itself.
+            let settled = if wanted == Outcome::Commit { Settled::Unknown } else { Settled::Aborted };
+            self.state = State::Initializing(Initializing::EndRefused { wanted, refusal, settled });
+        } else if is_epoch_refusal(code) {
+            self.give_up(wanted, settled, TransactionError::Fenced(refusal));
+        } else {
+            self.give_up(wanted, settled, TransactionError::Fatal(refusal));
+        }
+    }
+
+    /// The transaction is over, and so is the producer.
+    fn give_up(&mut self, wanted: Outcome, settled: Settled, error: TransactionError) {
+        self.finish(wanted, settled, Some(error.clone()));
+        self.fail(error);
+    }
+}
+
+/// Whether the code says that the state does not allow this end, though the epoch does.
+fn makes_no_sense(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::InvalidTxnState | ErrorCode::TransactionAbortable)
 }
 
 fn settled_as(outcome: Outcome) -> Settled {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atonce_client_core::error::TransactionError;
-use atonce_client_core::transaction::{Ended, Initializing, State, TransactionManager};
+use atonce_client_core::transaction::{Ended, InDoubt, State, TransactionManager};
 use atonce_kernel::{Outcome, TransactionalId};
 
 use crate::client::Client;
@@ -136,15 +136,15 @@ impl TransactionalProducer {
                 // Nobody holds the transaction any more, or this could not be called: it was dropped.
                 State::InTransaction
                 | State::AbortableError(_)
-                | State::Initializing(Initializing::EpochRefused(_)) => {
+                | State::InDoubt(InDoubt::Probe { wanted: None, .. }) => {
                     let _ = manager.end(Outcome::Abort);
                     host.wake();
                     None
                 }
                 State::Uninitialized
-                | State::Initializing(Initializing::First | Initializing::Renew | Initializing::EndRefused { .. })
+                | State::Initializing(_)
                 | State::Ending { .. }
-                | State::InDoubt(_) => None,
+                | State::InDoubt(InDoubt::Repeat { .. } | InDoubt::Probe { wanted: Some(_), .. }) => None,
             }
         });
         ready.await.unwrap_or_else(|| {

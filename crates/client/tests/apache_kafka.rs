@@ -1,4 +1,5 @@
-//! The client against a real broker: Apache Kafka, if `ATONCE_TEST_BOOTSTRAP_SERVERS` says where one is.
+//! The client against a real broker: Apache Kafka, if `ATONCE_TEST_BOOTSTRAP_SERVERS` says where one is; else our own, in
+//! this process.
 //!
 //! Every test makes topics, groups and transactional ids of its own, so they may run side by side and again.
 
@@ -6,26 +7,37 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use atonce_broker::{Broker, Durability};
 use atonce_client::{
     Client, CommitError, Consumer, ConsumerBuilder, ConsumerError, ConsumerEvent, ErrorClass, GroupId, GroupMetadata,
     Isolation, NewTopic, OffsetReset, OffsetSpec, Position, Positions, ProducerRecord, SendOffsetsError, Settled,
     TopicName, TopicPartition, TransactionError,
 };
 
-/// A client, and names that no other test has. `None` without a broker.
+/// A client, and names that no other test has.
 struct World {
     client: Client,
     suffix: String,
+    _broker: Option<Broker>,
 }
 
 impl World {
-    async fn new() -> Option<Self> {
+    async fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let servers = std::env::var("ATONCE_TEST_BOOTSTRAP_SERVERS").ok()?;
+        let (servers, broker) = match std::env::var("ATONCE_TEST_BOOTSTRAP_SERVERS") {
+            Ok(servers) => (servers, None),
+            Err(_) => {
+                let broker = Broker::builder().temporary().durability(Durability::Os);
+                // Looked at often, for the tests that wait for it.
+                let broker = broker.property("transaction.abort.timed.out.transaction.cleanup.interval.ms", "100");
+                let broker = broker.start().await.expect("a broker starts in this process");
+                (broker.bootstrap_servers(), Some(broker))
+            }
+        };
         let client = Client::builder(servers).client_id("atonce-test").connect().await.expect("the broker is there");
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_millis();
         let suffix = format!("{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        Some(Self { client, suffix })
+        Self { client, suffix, _broker: broker }
     }
 
     fn name(&self, what: &str) -> String {
@@ -115,18 +127,9 @@ fn revoking(event: ConsumerEvent) -> Option<Vec<TopicPartition>> {
     }
 }
 
-macro_rules! world {
-    () => {
-        match World::new().await {
-            Some(world) => world,
-            None => return,
-        }
-    };
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn records_are_written_once_and_in_order() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("plain", 3).await;
     let producer = world.client.producer().linger(Duration::from_millis(1)).start().await.expect("starts");
     let mut deliveries = Vec::new();
@@ -145,7 +148,7 @@ async fn records_are_written_once_and_in_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_compressions_are_taken() {
     use atonce_client::Compression;
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("compressed", 1).await;
     for compression in [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd]
     {
@@ -165,7 +168,7 @@ async fn keys_and_compressions_are_taken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_aborted() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("transactional", 1).await;
     let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
 
@@ -188,7 +191,7 @@ async fn a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_aborted
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_small_transactions_follow_each_other() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("small", 1).await;
     let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
     for number in 0..100 {
@@ -201,7 +204,7 @@ async fn many_small_transactions_follow_each_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_transaction_costs_nothing_and_harms_nothing() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("empty", 1).await;
     let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
     producer.begin().await.expect("begins").commit().await.expect("commits");
@@ -214,7 +217,7 @@ async fn an_empty_transaction_costs_nothing_and_harms_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn offsets_are_committed_with_the_records_or_not_at_all() {
-    let world = world!();
+    let world = World::new().await;
     let (input, output) = (world.topic("input", 1).await, world.topic("output", 1).await);
     let group = GroupId::from(world.name("group"));
     let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
@@ -236,7 +239,7 @@ async fn offsets_are_committed_with_the_records_or_not_at_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_is_dropped_is_aborted_by_the_next() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("dropped", 1).await;
     let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
     let transaction = producer.begin().await.expect("begins");
@@ -251,7 +254,7 @@ async fn a_transaction_that_is_dropped_is_aborted_by_the_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_is_dropped_is_settled_by_the_next_begin() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("dropped-commit", 1).await;
     let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
     let transaction = producer.begin().await.expect("begins");
@@ -270,7 +273,7 @@ async fn a_commit_that_is_dropped_is_settled_by_the_next_begin() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_an_id_over_fences_who_had_it() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("fenced", 1).await;
     let mut zombie = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
     let transaction = zombie.begin().await.expect("begins");
@@ -292,7 +295,7 @@ async fn who_takes_an_id_over_fences_who_had_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zombie_that_writes_is_told_so() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("fenced-send", 1).await;
     let mut zombie = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
     let _heir = world.client.transactional_producer(world.name("id")).start().await.expect("takes over");
@@ -304,7 +307,7 @@ async fn a_zombie_that_writes_is_told_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_outlives_its_time_out_is_told_apart_from_a_fence() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("timed-out", 1).await;
     let builder = world.client.transactional_producer(world.name("id"));
     let mut producer = builder.transaction_timeout(Duration::from_millis(500)).start().await.expect("starts");
@@ -326,7 +329,7 @@ async fn a_transaction_that_outlives_its_time_out_is_told_apart_from_a_fence() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_after_the_time_out_is_told_apart_from_a_fence() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("timed-out-send", 1).await;
     let builder = world.client.transactional_producer(world.name("id"));
     let mut producer = builder.transaction_timeout(Duration::from_millis(500)).start().await.expect("starts");
@@ -342,7 +345,7 @@ async fn a_record_after_the_time_out_is_told_apart_from_a_fence() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn offsets_of_an_unknown_member_are_refused_and_the_producer_goes_on() {
-    let world = world!();
+    let world = World::new().await;
     let input = world.topic("input", 1).await;
     let mut group = GroupMetadata::without_member(world.name("group"));
     group.generation_id = 3;
@@ -362,7 +365,7 @@ async fn offsets_of_an_unknown_member_are_refused_and_the_producer_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn topics_are_made_described_and_deleted() {
-    let world = world!();
+    let world = World::new().await;
     let admin = world.client.admin();
     let topic = world.topic("administered", 2).await;
     let again = admin.create_topics(&[NewTopic::new(topic.clone(), 2)]).await.expect("is answered");
@@ -384,7 +387,7 @@ async fn topics_are_made_described_and_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_are_deleted_up_to_an_offset() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("purged", 1).await;
     let producer = world.client.producer().start().await.expect("starts");
     for _ in 0..10 {
@@ -402,7 +405,7 @@ async fn records_are_deleted_up_to_an_offset() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_is_not_there_is_named() {
-    let world = world!();
+    let world = World::new().await;
     let producer = world.client.producer().max_block(Duration::from_millis(300)).start().await.expect("starts");
     let error = producer.send(ProducerRecord::to(world.name("missing")).value("x")).await.expect_err("is refused");
     assert_eq!(error.class(), ErrorClass::RefreshRetriable);
@@ -411,7 +414,7 @@ async fn a_topic_that_is_not_there_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_by_assignment_reads_from_where_it_is_told() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("read", 1).await;
     world.write(&topic, 0..10).await;
     let partition = TopicPartition::new(topic.clone(), 0);
@@ -441,7 +444,7 @@ async fn a_consumer_by_assignment_reads_from_where_it_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn read_committed_hides_what_was_aborted_and_steps_over_markers() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("isolated", 1).await;
     let partition = TopicPartition::new(topic.clone(), 0);
     let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
@@ -469,7 +472,7 @@ async fn read_committed_hides_what_was_aborted_and_steps_over_markers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_codecs_are_read() {
     use atonce_client::Compression;
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("codecs", 1).await;
     let codecs = [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
     for compression in codecs {
@@ -498,7 +501,7 @@ async fn all_codecs_are_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn read_process_write_takes_each_record_into_account_once() {
-    let world = world!();
+    let world = World::new().await;
     let (input, output) = (world.topic("input", 2).await, world.topic("output", 1).await);
     world.write(&input, 0..100).await;
     let group = world.name("group");
@@ -539,7 +542,7 @@ async fn read_process_write_takes_each_record_into_account_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_member_gets_its_share_after_the_first_had_the_chance_to_commit() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("shared", 2).await;
     world.write(&topic, 0..20).await;
     let group = world.name("group");
@@ -570,7 +573,7 @@ async fn a_second_member_gets_its_share_after_the_first_had_the_chance_to_commit
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zombie_member_cannot_commit_in_a_transaction_and_rejoins() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("stale", 1).await;
     world.write(&topic, 0..5).await;
     let group = world.name("group");
@@ -599,7 +602,7 @@ async fn a_zombie_member_cannot_commit_in_a_transaction_and_rejoins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_static_member_that_is_replaced_is_told_so() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("static", 1).await;
     world.write(&topic, 0..3).await;
     let group = world.name("group");
@@ -631,7 +634,7 @@ async fn a_static_member_that_is_replaced_is_told_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_static_member_that_comes_back_rejoins_at_once() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("returning", 1).await;
     world.write(&topic, 0..3).await;
     let builder = || world.consumer().group(world.name("group")).instance_id("instance-1");
@@ -652,7 +655,7 @@ async fn a_static_member_that_comes_back_rejoins_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_stays_away_loses_the_partitions_and_gets_them_back() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("away", 1).await;
     world.write(&topic, 0..3).await;
     let builder = world.consumer().group(world.name("group")).max_poll_interval(Duration::from_millis(500));
@@ -675,7 +678,7 @@ async fn a_user_who_stays_away_loses_the_partitions_and_gets_them_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_consumer_ends_its_loop() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("stopped", 1).await;
     let partition = TopicPartition::new(topic, 0);
     let mut consumer = world.consumer().assign([(partition, Position::Earliest)]).await.expect("starts");
@@ -687,7 +690,7 @@ async fn a_stopped_consumer_ends_its_loop() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn offsets_that_a_transaction_is_about_to_commit_are_waited_for() {
-    let world = world!();
+    let world = World::new().await;
     let topic = world.topic("pending", 1).await;
     world.write(&topic, 0..10).await;
     let group = world.name("group");
