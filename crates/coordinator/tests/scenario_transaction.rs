@@ -13,7 +13,7 @@
 //! | `a: write x-0`, `a: send-offsets` | Produce `v=12`, TxnOffsetCommit `v=5` where nothing is open yet: adds in v2, verifies in v1 |
 //! | `a: commit`, `a: abort` | EndTxn `v=5` |
 //! | `marker x-0`, `gone x-0` | reports on what is owed, `at=` an offset if not the present transaction |
-//! | `delete-topic x`, `hang-up a`, `wait 1000`, `tick` | what their names say; `wait` alone sends no tick |
+//! | `delete-topic x`, `hang-up a`, `wait 1000`, `tick`, `renew` | what their names say; `wait` alone sends no tick |
 //! | `crash` | all is lost but the log |
 //! | `given Empty P1/7 …` | a record of the log: `v=1`, `previous=`, `next=`, `timeout=` |
 //! | `describe`, `list` | the queries; `states=`, `pids=`, `duration=` |
@@ -245,6 +245,7 @@ impl Scenario {
                 Command::WaiterGone(*self.waiters.iter().rfind(is_theirs).unwrap().0)
             }
             "tick" => Command::Tick,
+            "renew" => Command::Renew(transactional_id),
             verb => panic!("no such verb: {verb}"),
         }
     }

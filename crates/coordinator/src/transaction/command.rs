@@ -32,6 +32,8 @@ pub enum Command {
     WaiterGone(Waiter),
     /// Time has passed. Serves the one id whose deadline is the earliest, if it is due.
     Tick,
+    /// The log lost records that were acknowledged: nobody may go on under this id who did before.
+    Renew(TransactionalId),
 }
 
 /// `InitProducerId` (key 22).

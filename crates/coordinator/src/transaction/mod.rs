@@ -36,6 +36,7 @@ mod end_txn;
 mod init_producer_id;
 mod markers;
 mod prepare;
+mod renew;
 mod tick;
 mod topic_deleted;
 mod verify_partitions;
@@ -161,6 +162,11 @@ impl TransactionCoordinator {
         self.registrations.get(transactional_id).map(|registration| &registration.transaction)
     }
 
+    /// Every transactional id that has a producer.
+    pub fn transactional_ids(&self) -> impl Iterator<Item = &TransactionalId> {
+        self.registrations.keys()
+    }
+
     /// Every transactional id with what is durable about it: what a snapshot of this shard has to hold, each as a
     /// [`Record`] at the offset given.
     pub fn snapshot(&self) -> impl Iterator<Item = (Offset, Record)> {
@@ -220,6 +226,7 @@ impl Shard for TransactionCoordinator {
             Command::TopicDeleted(topic) => self.topic_deleted(context, topic),
             Command::WaiterGone(waiter) => self.waiter_gone(*waiter),
             Command::Tick => self.tick(context),
+            Command::Renew(transactional_id) => self.renew(context, transactional_id),
         }
     }
 
