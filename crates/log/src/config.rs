@@ -32,8 +32,8 @@ pub struct StorageConfig {
     pub durability: Durability,
     /// Who makes checkpoints.
     pub checkpointing: Checkpointing,
-    /// Size of one journal file, which is also more than the largest group. 32 MiB: a new one is written full of zeros once,
-    /// which then takes some 30 ms.
+    /// Size of one journal file, which is also more than the largest group. 16 MiB: a new one is written full of zeros once,
+    /// which takes some 15 ms.
     pub journal_file_bytes: u64,
     /// Journal files in use at which a checkpoint is due. Together with the size it bounds what recovery reads: 256 MiB is about a second.
     pub journal_files_max: u32,
@@ -41,6 +41,8 @@ pub struct StorageConfig {
     pub tail_bytes_max: usize,
     /// Bytes of a partition that wait for one larger write to its segment.
     pub segment_write_bytes: usize,
+    /// Bytes of all partitions that wait so, beyond which each commit writes a few partitions' segments: a checkpoint has less left to do.
+    pub write_behind_bytes: usize,
     /// Files with unsynced writes that are held open until the next checkpoint; beyond, a partition's are synced at once.
     pub unsynced_files_max: usize,
     /// Segment files kept open for readers.
@@ -61,13 +63,14 @@ impl StorageConfig {
             directory: directory.into(),
             durability: Durability::Sync,
             checkpointing: Checkpointing::Inline,
-            journal_file_bytes: 32 << 20,
-            journal_files_max: 8,
+            journal_file_bytes: 16 << 20,
+            journal_files_max: 16,
             tail_bytes_max: 64 << 20,
             segment_write_bytes: 256 << 10,
+            write_behind_bytes: 8 << 20,
             unsynced_files_max: 512,
             open_files_max: 256,
-            reserve_bytes: 16 << 20,
+            reserve_bytes: 8 << 20,
             segment_bytes: 1 << 30,
             boot_id: None,
         }

@@ -30,7 +30,7 @@ const MAGIC: [u8; 8] = *b"atonceJ1";
 /// Zeros are written in pieces of this size.
 const ZEROS_BYTES: usize = 256 << 10;
 /// Free files kept for reuse; more are removed.
-const SPARE_FILES_MAX: usize = 8;
+const SPARE_FILES_MAX: usize = 16;
 
 /// A place in the journal, and what the group there must continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

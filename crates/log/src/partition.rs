@@ -106,6 +106,8 @@ pub(crate) struct Partition<D: Disk> {
     pub(crate) log_start_offset: Offset,
     /// Something was staged since the last commit.
     pub(crate) is_touched: bool,
+    /// It waits in the storage's queue for its segment to be written.
+    pub(crate) is_queued: bool,
     staged: Vec<StagedBatch>,
     staged_aborted: Vec<AbortedTransaction>,
     pub(crate) files: Files<D>,
@@ -193,6 +195,7 @@ impl<D: Disk> Partition<D> {
             next_offset: found.written_end,
             log_start_offset,
             is_touched: false,
+            is_queued: false,
             staged: Vec::new(),
             staged_aborted: Vec::new(),
             files: Files {

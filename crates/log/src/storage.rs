@@ -71,6 +71,9 @@ pub struct Committed {
     pub moved: Vec<TopicPartition>,
 }
 
+/// Of the partitions that a commit touches, one in so many is written to its segment after the commit.
+const WRITE_BEHIND_SHARE: usize = 16;
+
 /// A place in [`Storage::slots`]. Never used twice.
 pub(crate) type Slot = usize;
 
@@ -115,6 +118,8 @@ pub struct Storage<D: Disk> {
     recent_bytes: usize,
     /// Of these, what is in no segment yet.
     unwritten_bytes: usize,
+    /// Partitions with something that is in no segment yet, each once, in the order in which that began.
+    unwritten: VecDeque<Slot>,
     unsynced_files: usize,
     leftovers: Leftovers,
     pub(crate) leader_epoch: i32,
@@ -154,6 +159,7 @@ impl<D: Disk> Storage<D> {
             recent: VecDeque::new(),
             recent_bytes: 0,
             unwritten_bytes: 0,
+            unwritten: VecDeque::new(),
             unsynced_files: 0,
             leftovers: Leftovers::default(),
             leader_epoch,
@@ -687,6 +693,10 @@ impl<D: Disk> Storage<D> {
                 let before = partition.unwritten_bytes();
                 batches.push((slot, partition.publish(groups)));
                 self.unwritten_bytes += partition.unwritten_bytes() - before;
+                if !partition.is_queued && partition.unwritten_bytes() > 0 {
+                    partition.is_queued = true;
+                    self.unwritten.push_back(slot);
+                }
                 self.moved.push(partition.name.clone());
             }
         }
@@ -736,8 +746,29 @@ impl<D: Disk> Storage<D> {
             // If it cannot be written now, the bytes stay in memory and in the journal.
             self.write_segments(slot)?;
         }
+        self.write_behind()?;
         while self.recent_bytes > self.config.tail_bytes_max && self.drop_oldest()? {}
         self.check_space();
+        Ok(())
+    }
+
+    /// Writes some partitions' segments, so that not all of them wait for the same checkpoint: a share of as many as the last
+    /// commit touched, which each time finds more to write at once.
+    fn write_behind(&mut self) -> Result<(), JournalFailed> {
+        let touched = self.recent.back().map_or(0, |newest| newest.batches.len());
+        let mut budget = touched / WRITE_BEHIND_SHARE + 1;
+        while self.unwritten_bytes > self.config.write_behind_bytes
+            && budget > 0
+            && let Some(slot) = self.unwritten.pop_front()
+        {
+            if let Some(partition) = self.partition_mut(slot) {
+                partition.is_queued = false;
+            }
+            if !self.write_segments(slot)? {
+                break;
+            }
+            budget -= 1;
+        }
         Ok(())
     }
 
@@ -767,6 +798,10 @@ impl<D: Disk> Storage<D> {
         self.unwritten_bytes -= unwritten - partition.unwritten_bytes();
         self.unsynced_files += partition.files.unsynced_count() - unsynced;
         if result.is_err() {
+            if !partition.is_queued {
+                partition.is_queued = true;
+                self.unwritten.push_back(slot);
+            }
             return Ok(false);
         }
         // A file with unsynced writes is not closed. When there are too many, these are synced, and then closed.

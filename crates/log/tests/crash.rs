@@ -23,6 +23,7 @@ fn small() -> StorageConfig {
     config.journal_files_max = 3;
     config.tail_bytes_max = 12 << 10;
     config.segment_write_bytes = 1 << 10;
+    config.write_behind_bytes = 4 << 10;
     config.unsynced_files_max = 3;
     config.reserve_bytes = 4 << 10;
     config
@@ -169,7 +170,7 @@ fn every_crash_point(kind: &Kind, workload_seed: u64, units: u64) {
             // Once recovery has answered, all of it is durable, and a second one finds the same.
             for crash in [Crash::Process, Crash::Power] {
                 disk = disk.restart(crash, &mut chance);
-                assert_segments_are_kafkas(&disk, &story);
+                assert_segments_are_kafkas(&disk, &left.history[unit], &story);
                 let (mut storage, again) = recover_and_compare(&disk, &config, &left.history, unit..=unit, &story);
                 assert_eq!(again, unit, "{story}: recovered twice");
                 assert_duplicates_are_known(&mut storage, &left.history[unit], &story);
@@ -179,9 +180,13 @@ fn every_crash_point(kind: &Kind, workload_seed: u64, units: u64) {
 }
 
 /// Whatever happened before, a recovery leaves segments as Kafka's own tools read them: whole batches, one after the other, and nothing else.
-fn assert_segments_are_kafkas(disk: &FaultyDisk, story: &str) {
+/// And nothing is left of topics that are gone.
+fn assert_segments_are_kafkas(disk: &FaultyDisk, snapshot: &Snapshot, story: &str) {
     for folder_name in disk.list(folder()).unwrap() {
         let path = folder().join(&folder_name);
+        let name = folder_name.to_str().unwrap();
+        let is_of_ours = !name.contains('-') || name == "clean-shutdown" || snapshot.logs.contains_key(name);
+        assert!(is_of_ours, "{story}: {name} belongs to no topic");
         let mut next_offset = None;
         for name in disk.list(&path).unwrap_or_default() {
             if name.extension().is_none_or(|extension| extension != "log") {

@@ -335,7 +335,11 @@ fn a_deleted_topics_name_is_free_and_its_successor_inherits_nothing() {
     assert!(!names.iter().any(|name| name.to_str().unwrap().contains("delete")), "{names:?}");
     drop(storage);
     let disk = disk.restart(Crash::Power, &mut Chance::from_seed(1));
-    assert_eq!(texts(&committed(&open(&disk).0, &t)), ["new"]);
+    let (mut storage, _) = open(&disk);
+    assert_eq!(texts(&committed(&storage, &t)), ["new"]);
+    storage.delete_topic(topic_id(2)).unwrap();
+    storage.checkpoint().unwrap();
+    assert!(disk.list(&folder().join("t-0")).is_err(), "its folder is gone");
 }
 
 #[test]
