@@ -23,6 +23,10 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts our own broker, or reaches the one that the environment names.
     pub(crate) async fn start(test: &str) -> Self {
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+            .with_test_writer()
+            .try_init();
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (broker, bootstrap_servers) = match std::env::var("ATONCE_TEST_BOOTSTRAP_SERVERS") {
             Ok(servers) => (None, servers),
