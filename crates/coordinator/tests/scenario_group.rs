@@ -389,10 +389,9 @@ impl Scenario {
     }
 
     fn name(&mut self, id: &MemberId) {
-        let Some((client, _)) = id.as_str().split_once(MIDDLE) else { return };
+        let Some(client) = client_of(id) else { return };
         if !self.names.contains_key(id) {
-            let count =
-                self.names.keys().filter(|other| other.as_str().split_once(MIDDLE).unwrap().0 == client).count();
+            let count = self.names.keys().filter(|other| client_of(other) == Some(client)).count();
             self.names.insert(id.clone(), format!("{client}{}", count + 1));
         }
     }
@@ -424,7 +423,10 @@ fn groups(line: &Line<'_>) -> Vec<GroupId> {
     line.arguments.iter().map(|name| GroupId::from(*name)).collect()
 }
 
-const MIDDLE: &str = "-00000000-0000-0000-0000-";
+/// A member's id is the client's name or its own, a hyphen, and something random of 36 characters.
+fn client_of(id: &MemberId) -> Option<&str> {
+    id.as_str().len().checked_sub(37).and_then(|end| id.as_str().get(..end))
+}
 
 fn text(bytes: &Bytes) -> String {
     if bytes.is_empty() { "nothing".to_owned() } else { String::from_utf8_lossy(bytes).into_owned() }

@@ -6,7 +6,7 @@ use atonce_kernel::{GroupId, TopicPartition};
 use atonce_protocol::ErrorCode;
 
 use super::GroupCoordinator;
-use super::classic::{Classic, State};
+use super::classic::State;
 use super::command::{DeleteGroups, OffsetDelete};
 use super::record::Record;
 use super::reply::Reply;
@@ -58,7 +58,7 @@ pub(super) fn offset_delete(
 /// Removes groups without members, with all their offsets.
 ///
 /// Shape: `Empty → Dead`: tombstones, the offsets' first, so that a crash between them leaves a group that can be deleted again.
-/// Retry: a group that is gone is `GroupIdNotFound`.
+/// Retry: a group that is gone is `GroupIdNotFound`. A group asked for twice is answered once.
 /// Refuses one with `GroupIdNotFound`, or `NonEmptyGroup` if it has members.
 /// Source: KIP-229.
 pub(super) fn delete_groups(
@@ -67,27 +67,21 @@ pub(super) fn delete_groups(
     delete: &DeleteGroups,
 ) -> Decision<GroupCoordinator> {
     let mut records = Vec::new();
-    let mut deleted = BTreeSet::new();
-    let answers = delete
-        .groups
-        .iter()
-        .map(|id| {
-            let error = match shard.groups.get(id).map(|group| &group.classic) {
-                None => ErrorCode::GroupIdNotFound,
-                Some(_) if deleted.contains(id) => ErrorCode::GroupIdNotFound,
-                Some(Classic { state: State::Empty, .. }) => {
-                    deleted.insert(id.clone());
-                    records.extend(remove_group(shard, id));
-                    ErrorCode::None
-                }
-                Some(Classic {
-                    state: State::PreparingRebalance { .. } | State::CompletingRebalance { .. } | State::Stable { .. },
-                    ..
-                }) => ErrorCode::NonEmptyGroup,
-            };
-            (id.clone(), error)
-        })
-        .collect();
+    let mut answers: Vec<(GroupId, ErrorCode)> = Vec::with_capacity(delete.groups.len());
+    let mut asked = BTreeSet::new();
+    for id in delete.groups.iter().filter(|id| asked.insert(*id)) {
+        let error = match shard.groups.get(id).map(|group| &group.classic.state) {
+            None => ErrorCode::GroupIdNotFound,
+            Some(State::Empty) => {
+                records.extend(remove_group(shard, id));
+                ErrorCode::None
+            }
+            Some(State::PreparingRebalance { .. } | State::CompletingRebalance { .. } | State::Stable { .. }) => {
+                ErrorCode::NonEmptyGroup
+            }
+        };
+        answers.push((id.clone(), error));
+    }
     Decision { records, ..Decision::reply(context.waiter, Reply::GroupsDeleted(answers)) }
 }
 

@@ -99,6 +99,7 @@ impl Draft<'_> {
         if let Some(id) = &join.member {
             self.refuse_waiting(id, ErrorCode::UnknownMemberId, None);
             self.group.remove(id);
+            // The others need not wait for it any longer. (Kafka lets them, until the time-out.)
             self.complete_join_if_due();
         }
         self.refuse_join(ErrorCode::GroupMaxSizeReached, None);
@@ -128,7 +129,7 @@ impl Draft<'_> {
             return match join.instance {
                 None => self.add(join, id.clone()),
                 // Ids are given out to dynamic members only. Kafka stumbles here, and says so.
-                Some(_) => self.refuse_join(ErrorCode::UnknownServerError, Some(id)),
+                Some(_) => self.refuse_join(ErrorCode::UnknownServerError, None),
             };
         }
         if let Err(error) = self.group.validate_member(Some(id), join.instance.as_ref()) {

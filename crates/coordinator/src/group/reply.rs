@@ -29,7 +29,7 @@ pub enum Reply {
     GroupsDescribed(Vec<DescribedGroup>),
     /// To ListGroups, sorted.
     GroupsListed(Vec<ListedGroup>),
-    /// To DeleteGroups, in the order asked.
+    /// To DeleteGroups, in the order asked, each once.
     GroupsDeleted(Vec<(GroupId, ErrorCode)>),
 }
 

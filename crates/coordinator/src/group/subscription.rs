@@ -1,7 +1,7 @@
 //! What consumers of a group read, as far as their subscriptions tell.
 //!
-//! Layout of a subscription's beginning, the same in all versions: `version i16 | count i32 | count × (length i16 | name)`,
-//! big-endian. The bytes come from clients; nothing is taken on trust.
+//! Layout of a subscription's beginning, the same in all versions: `version i16 | count i32 | count × (length i16 | name) |
+//! length i32 | user data`, big-endian; a length of −1 is no user data. The bytes come from clients; nothing is taken on trust.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,9 @@ fn topics(subscription: Bytes) -> Option<Vec<TopicName>> {
         names.push(TopicName::from(std::str::from_utf8(name).ok()?));
         rest = after;
     }
-    Some(names)
+    let user_data = i32::from_be_bytes(take(&mut rest)?);
+    let is_whole = user_data == -1 || usize::try_from(user_data).is_ok_and(|length| length <= rest.len());
+    is_whole.then_some(names)
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -91,10 +93,14 @@ mod tests {
             b"\xff\xff\0\0\0\0",
             b"\0\0\0\0\0\x01\0\x05in",
             b"\0\0\0\0\0\x01\xff\xff",
-            b"\0\0\0\0\0\x01\0\x01\xff",
+            b"\0\0\0\0\0\x01\0\x01\xff\xff\xff\xff\xff",
+            b"\0\0\0\0\0\x01\0\x01x",
+            b"\0\0\0\0\0\x01\0\x01x\0\0\0\x03ab",
+            b"\0\0\0\0\0\x01\0\x01x\xff\xff\xff\xfe",
         ] {
             assert_eq!(topics(Bytes::from_static(bytes)), None, "{bytes:?}");
         }
-        assert_eq!(topics(Bytes::from_static(b"\0\0\0\0\0\0")), Some(vec![]));
+        assert_eq!(topics(Bytes::from_static(b"\0\0\0\0\0\0\0\0\0\0")), Some(vec![]));
+        assert_eq!(topics(Bytes::from_static(b"\0\0\0\0\0\0\0\0\0\x02ab")), Some(vec![]));
     }
 }

@@ -228,6 +228,8 @@ pub(crate) fn subscription(topics: &[&str]) -> Bytes {
         bytes.extend(u16::try_from(topic.len()).unwrap().to_be_bytes());
         bytes.extend(topic.as_bytes());
     }
+    // No user data, no partitions owned.
+    bytes.extend([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
     Bytes::from(bytes)
 }
 
