@@ -136,7 +136,7 @@ pub(crate) async fn start(
             let crash = Arc::clone(&crash);
             let folder = folder.clone();
             move || {
-                let mut engine = match Engine::open(&folder, durability, settings, handle.0.clone()) {
+                let mut engine = match Engine::open(&folder, durability, settings, boot_id(), handle.0.clone()) {
                     Ok(engine) => engine,
                     Err(reason) => {
                         let _ = opened.send(Err(reason));
@@ -203,12 +203,13 @@ impl Engine {
         folder: &Path,
         durability: Durability,
         settings: Arc<Settings>,
+        boot_id: Option<Uuid>,
         wake_ups: mpsc::Sender<WakeUp>,
     ) -> Result<Self, String> {
         let now = wall_clock();
         let mut config = StorageConfig::new(folder);
         config.durability = durability;
-        config.boot_id = boot_id();
+        config.boot_id = boot_id;
         config.checkpointing = Checkpointing::ByCaller;
         let (storage, report) = Storage::open(StdDisk::new(folder), config, now).map_err(|error| error.to_string())?;
         tracing::info!(folder = %folder.display(), ?report, "opened");
@@ -234,7 +235,7 @@ impl Engine {
             wake_ups,
             failed: None,
         };
-        engine.recover()?;
+        engine.recover(report.after_power_loss && durability == Durability::Os)?;
         Ok(engine)
     }
 
@@ -514,3 +515,6 @@ fn boot_id() -> Option<Uuid> {
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     u128::from_str_radix(&digits, 16).ok().map(|number| Uuid(number.to_be_bytes()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,10 @@ use super::Engine;
 use crate::coordinator_batch::{self, Logged};
 use crate::topic_name::{CONSUMER_OFFSETS, TRANSACTION_STATE};
 
+/// Producer ids that are skipped after a loss of power that may have taken reservations with it: a thousand blocks, more
+/// than anybody draws between two checkpoints, and next to nothing of the 2^63 that there are.
+const PRODUCER_IDS_SKIPPED: u32 = 1_000_000;
+
 /// Bytes read from a coordinator's log at a time.
 const READ_BYTES: usize = 1 << 20;
 
@@ -23,7 +27,10 @@ const CLUSTER_ID_FILE: &str = "cluster.id";
 
 impl Engine {
     /// Brings the coordinators to what their logs say, does what they owe, and shows all topics.
-    pub(super) fn recover(&mut self) -> Result<(), String> {
+    ///
+    /// `may_have_forgotten`: the machine went down while acknowledged writes were not synced. What the logs say is a
+    /// prefix of what clients were told, so every transactional id gets a new producer, and clients begin anew.
+    pub(super) fn recover(&mut self, may_have_forgotten: bool) -> Result<(), String> {
         self.fit_shards();
         for partition in 0..self.transactions.partitions() {
             self.replay_transactions(partition)?;
@@ -33,6 +40,15 @@ impl Engine {
         }
         for partition in 0..self.transactions.partitions() {
             self.settle_again(partition);
+        }
+        if may_have_forgotten {
+            // Blocks may have been handed out whose reservation is lost.
+            self.storage
+                .reserve_producer_ids(PRODUCER_IDS_SKIPPED)
+                .map_err(|error| format!("no producer ids can be skipped after power loss: {error}"))?;
+            for partition in 0..self.transactions.partitions() {
+                self.renew_transactions(partition)?;
+            }
         }
         self.commit();
         if let Some(reason) = self.failed.take() {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use atonce_coordinator::transaction::{
-    Command, Limits, ListFilter, ListedTransaction, MarkersReport, Obligation, Protocol, Record, Reply,
+    Command, Limits, ListFilter, ListedTransaction, MarkersReport, Obligation, Protocol, Record, Reply, State,
     TransactionCoordinator,
 };
 use atonce_coordinator::{Context, Entry, Shard, Waiter};
@@ -25,6 +25,9 @@ use crate::topic_name::{CONSUMER_OFFSETS, TRANSACTION_STATE};
 
 /// How long to wait before a marker that could not be written is tried again: a disk that is full takes a while to be emptied.
 const MARKER_RETRY_MS: i64 = 1000;
+
+/// A transaction in the way is aborted, then the id begins anew; once more leaves room for one that is prepared.
+const RENEWALS_MAX: usize = 3;
 
 /// How long to wait after a tick whose records could not be logged.
 const TICK_RETRY_MS: i64 = 1000;
@@ -286,6 +289,27 @@ impl Engine {
                 then(self, reply);
             }
         }
+    }
+
+    /// Gives every id of a shard a new producer, aborting what is open. A raised old epoch would not do: it could meet a
+    /// producer that had been given it already.
+    pub(super) fn renew_transactions(&mut self, partition: i32) -> Result<(), String> {
+        let Some(shard) = self.transactions.shard(partition) else { return Ok(()) };
+        let ids: Vec<TransactionalId> = shard.transactional_ids().cloned().collect();
+        for id in ids {
+            // More than once where a transaction was in the way: first it is aborted.
+            for _ in 0..RENEWALS_MAX {
+                let waiter = self.new_waiter();
+                self.run_transactions(partition, waiter, &Command::Renew(id.clone()))
+                    .map_err(|code| format!("transactional id {id} cannot be renewed after power loss: {code}"))?;
+                let shard = self.transactions.shard(partition);
+                match shard.and_then(|shard| shard.transaction(&id)).map(|transaction| &transaction.state) {
+                    Some(State::Empty) | None => break,
+                    Some(State::Ongoing { .. } | State::Prepared { .. } | State::Complete { .. }) => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes a deleted topic out of open transactions.
