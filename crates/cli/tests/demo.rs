@@ -14,7 +14,7 @@ const SHORT: [&str; 4] = ["--session-timeout-ms", "1500", "--transaction-timeout
 
 /// The lines of JSON that a demo prints. It ends well, which says that its exactly-once row is 0 and 0.
 fn demo(arguments: &[&str]) -> Vec<Value> {
-    let printed = succeed(atonce().args(["demo", "-", "--json"]).args(SHORT).args(arguments), TEXT);
+    let printed = succeed(atonce().args(["demo", "-", "--json"]).args(arguments), TEXT);
     printed.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
@@ -35,7 +35,7 @@ fn assert_exactly_once(line: &Value, kills: u64) {
 
 #[test]
 fn exactly_once_survives_kills_and_a_zombie() {
-    let lines = demo(&["--guarantee", "exactly_once", "--kills", "4", "--partitions", "2"]);
+    let lines = demo(&[&["--guarantee", "exactly_once", "--kills", "4", "--partitions", "2"], &SHORT[..]].concat());
     assert_eq!(lines.len(), 1);
     assert_exactly_once(&lines[0], 4);
     assert_eq!(lines[0]["zombie"], "refused", "{}", lines[0]);
