@@ -112,8 +112,13 @@ pub enum RecordError {
         may_be_written: bool,
     },
     /// A broker refused it.
-    #[error("{0}")]
-    Refused(Refusal),
+    #[error("{refusal}{}", if *may_be_written { " (and an earlier attempt was not answered)" } else { "" })]
+    Refused {
+        /// What the broker said.
+        refusal: Refusal,
+        /// Whether an earlier attempt got no clear answer, so that the record may be in the log nonetheless.
+        may_be_written: bool,
+    },
     /// Its transaction was aborted, or its producer ended, before it was sent.
     #[error("dropped, for its transaction was aborted or its producer ended")]
     Dropped,
@@ -124,8 +129,8 @@ impl RecordError {
     #[must_use]
     pub fn may_have_taken_effect(&self) -> bool {
         match self {
-            Self::TimedOut { may_be_written, .. } => *may_be_written,
-            Self::Refused(_) | Self::Dropped => false,
+            Self::TimedOut { may_be_written, .. } | Self::Refused { may_be_written, .. } => *may_be_written,
+            Self::Dropped => false,
         }
     }
 }

@@ -581,7 +581,10 @@ impl Producer {
         if self.outstanding.is_empty() {
             return;
         }
-        let error = refused.map_or(RecordError::Dropped, RecordError::Refused);
+        let error = |may_be_written| match &refused {
+            Some(refusal) => RecordError::Refused { refusal: refusal.clone(), may_be_written },
+            None => RecordError::Dropped,
+        };
         let mut dropped = Vec::new();
         for (topic_partition, queue) in &mut self.queues {
             let retry = std::mem::take(&mut queue.retry);
@@ -598,10 +601,10 @@ impl Producer {
                 manager.handle_sequences_dropped();
             }
             for batch in &retry {
-                self.finish_sealed(&topic_partition, batch, Err(error.clone()));
+                self.finish_sealed(&topic_partition, batch, Err(error(batch.may_be_written)));
             }
             for batch in queued {
-                self.finish_queued(&topic_partition, batch, error.clone());
+                self.finish_queued(&topic_partition, batch, error(false));
             }
         }
     }
@@ -813,7 +816,8 @@ impl Producer {
         if matches!(code, ErrorCode::OutOfOrderSequenceNumber | ErrorCode::UnknownProducerId) {
             return self.handle_out_of_order(now, topic_partition, batch, refusal);
         }
-        if code == ErrorCode::MessageTooLarge && batch.count > 1 {
+        // Not one that may be in the log already: its halves would have other sequences than it had, and be written again.
+        if code == ErrorCode::MessageTooLarge && batch.count > 1 && !batch.may_be_written {
             return self.split(now, topic_partition, batch, refusal);
         }
         if matches!(code, ErrorCode::InvalidProducerEpoch | ErrorCode::ProducerFenced) {
@@ -845,7 +849,7 @@ impl Producer {
         if let Some(queue) = self.queues.get_mut(topic_partition) {
             queue.is_broken = true;
         }
-        let cause = RecordError::Refused(refusal.clone());
+        let cause = RecordError::Refused { refusal: refusal.clone(), may_be_written: batch.may_be_written };
         self.finish_sealed(topic_partition, batch, Err(cause.clone()));
         let is_of_transaction = matches!(refusal.code(), ErrorCode::InvalidTxnState | ErrorCode::TransactionAbortable);
         let error = if is_of_transaction {
@@ -889,7 +893,8 @@ impl Producer {
         match &mut self.role {
             Role::Transactional(manager) => {
                 manager.handle_epoch_refused(refusal.clone());
-                self.finish_sealed(topic_partition, &batch, Err(RecordError::Refused(refusal)));
+                let may_be_written = batch.may_be_written;
+                self.finish_sealed(topic_partition, &batch, Err(RecordError::Refused { refusal, may_be_written }));
             }
             // Nobody raises the epoch of a producer without transactional id; a new id is the way out.
             Role::Idempotent(_) => {

@@ -99,6 +99,8 @@ pub enum SendError {
         topic_partition: TopicPartition,
         /// What the broker said.
         refusal: Refusal,
+        /// Whether an earlier attempt got no clear answer, so that the record may be in the log nonetheless.
+        may_be_written: bool,
     },
     /// The buffer had no room in time.
     #[error("no room in the producer's buffer after {waited:?}")]
@@ -383,7 +385,9 @@ impl SendError {
             RecordError::TimedOut { waited, may_be_written } => {
                 Self::TimedOut { topic_partition, waited, may_be_written }
             }
-            RecordError::Refused(refusal) => Self::Refused { topic_partition, refusal },
+            RecordError::Refused { refusal, may_be_written } => {
+                Self::Refused { topic_partition, refusal, may_be_written }
+            }
             _ => Self::Dropped { topic_partition },
         }
     }
@@ -405,10 +409,9 @@ impl SendError {
     #[must_use]
     pub fn may_have_taken_effect(&self) -> bool {
         match self {
-            Self::TimedOut { may_be_written, .. } => *may_be_written,
+            Self::TimedOut { may_be_written, .. } | Self::Refused { may_be_written, .. } => *may_be_written,
             Self::UnknownTopicOrPartition { .. }
             | Self::TooLarge { .. }
-            | Self::Refused { .. }
             | Self::BufferFull { .. }
             | Self::Dropped { .. }
             | Self::Transaction(_)
