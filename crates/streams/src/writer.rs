@@ -47,7 +47,7 @@ pub(crate) enum Ended {
 
 impl Failure {
     fn of_transaction(error: &TransactionError) -> Self {
-        if let TransactionError::RecordFailed { cause: RecordError::Refused(refusal), .. } = error {
+        if let TransactionError::RecordFailed { cause: RecordError::Refused { refusal, .. }, .. } = error {
             // The transaction can be aborted; whether another try may go better, the refusal says.
             return Self::of_class(refusal.class(), error.to_string());
         }
