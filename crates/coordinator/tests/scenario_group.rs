@@ -22,6 +22,10 @@
 //!
 //! Member ids are called `a1`, `a2` … in the order in which client a got them. The right side: replies (`b:` before another's), then after `|` the records, then how groups stand that changed. In those `*` is
 //! the leader, `+` joins, `~` syncs, `!` has not synced yet, `?` has an id and has not come with it.
+//!
+//! Apache Kafka 4.4.0 was sent the same requests, and gave the same replies, but for these: a draw between protocols goes to the smaller
+//! name here, and by a hash there; a rebalance goes on at once when the last member turns out to be one too many, and there when time
+//! is up; a static member's new subscription counts at once for OffsetDelete, and there from the next generation on.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
