@@ -24,6 +24,7 @@ use crate::fields::Fields;
 use crate::journal::Place;
 use crate::partition::UnsyncedFiles;
 use crate::producer::Producers;
+use crate::storage::Slot;
 
 pub(crate) const CHECKPOINT_FILE: &str = "checkpoint";
 const TEMPORARY_FILE: &str = "checkpoint.tmp";
@@ -197,7 +198,7 @@ pub struct CheckpointWork<D: Disk> {
     /// With unsynced writes.
     pub(crate) files: UnsyncedFiles<D>,
     /// With new names.
-    pub(crate) folders: Vec<PathBuf>,
+    pub(crate) folders: Vec<UnsyncedFolder>,
     pub(crate) bytes: BytesMut,
     /// Not named by it any more.
     pub(crate) leftovers: Leftovers,
@@ -211,15 +212,26 @@ pub struct CheckpointWork<D: Disk> {
 pub struct CheckpointDone {
     pub(crate) result: Result<CheckpointOutcome, JournalFailed>,
     pub(crate) first_file_number: u64,
-    /// Still to be removed, by the next one.
+    /// Still to be removed: files by the writer, who knows whether their partitions are the same; folders by the next one.
     pub(crate) left: Leftovers,
 }
 
 /// Files and folders that the next checkpoint does not name.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
-    pub(crate) files: Vec<PathBuf>,
+    /// With their partition: should it be deleted meanwhile, a new topic may have a file of that name.
+    pub(crate) files: Vec<(Slot, PathBuf)>,
+    /// Set aside under names that are never used again.
     pub(crate) folders: Vec<PathBuf>,
+}
+
+/// A partition's folder with new names in it.
+#[derive(Debug)]
+pub(crate) struct UnsyncedFolder {
+    pub(crate) path: PathBuf,
+    /// What it is called when its topic was deleted meanwhile. Without syncs for each group, power loss may undo the
+    /// deletion and keep the renaming.
+    pub(crate) aside: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,20 +243,18 @@ pub(crate) enum CheckpointOutcome {
 }
 
 impl<D: Disk> CheckpointWork<D> {
-    /// Syncs segments and folders, then the checkpoint beside the old one, then puts it in its place; only then removes what it
+    /// Syncs segments and folders, then the checkpoint beside the old one, then puts it in its place; only then removes folders that it
     /// does not name.
     pub fn run(mut self) -> CheckpointDone {
         let result = self.sync_and_write();
-        let left = match &result {
+        match &result {
             // What cannot be removed is found by the next start: the checkpoint does not name it.
             Ok(CheckpointOutcome::Written) => {
-                self.leftovers.files.iter().for_each(|path| drop(self.disk.remove_file(path)));
-                self.leftovers.folders.iter().for_each(|path| drop(self.disk.remove_directory(path)));
-                Leftovers::default()
+                self.leftovers.folders.drain(..).for_each(|path| drop(self.disk.remove_directory(&path)));
             }
-            Ok(CheckpointOutcome::NoSpace) | Err(_) => std::mem::take(&mut self.leftovers),
-        };
-        CheckpointDone { result, first_file_number: self.first_file_number, left }
+            Ok(CheckpointOutcome::NoSpace) | Err(_) => {}
+        }
+        CheckpointDone { result, first_file_number: self.first_file_number, left: self.leftovers }
     }
 
     fn sync_and_write(&self) -> Result<CheckpointOutcome, JournalFailed> {
@@ -254,7 +264,11 @@ impl<D: Disk> CheckpointWork<D> {
             file.sync().map_err(|error| JournalFailed::new("syncing", path, &error))?;
         }
         for folder in &self.folders {
-            self.disk.sync_directory(folder).map_err(|error| JournalFailed::new("syncing", folder, &error))?;
+            self.sync_if_there(&folder.path)?;
+            self.sync_if_there(&folder.aside)?;
+        }
+        if !self.folders.is_empty() {
+            self.sync_if_there(&self.directory)?;
         }
         let temporary = self.directory.join(TEMPORARY_FILE);
         match self.write_beside(&temporary) {
@@ -272,6 +286,14 @@ impl<D: Disk> CheckpointWork<D> {
             .sync_directory(&self.directory)
             .map_err(|error| JournalFailed::new("syncing", &self.directory, &error))?;
         Ok(CheckpointOutcome::Written)
+    }
+
+    fn sync_if_there(&self, folder: &Path) -> Result<(), JournalFailed> {
+        match self.disk.sync_directory(folder) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(JournalFailed::new("syncing", folder, &error)),
+        }
     }
 
     fn write_beside(&self, path: &Path) -> io::Result<()> {

@@ -290,7 +290,9 @@ impl<D: Disk> PartitionReader<D> {
         bytes_max: usize,
     ) -> Result<Vec<Bytes>, ReadError> {
         let file = self.open(segment)?;
-        segment.read(&*file, offset, end, bytes_max)
+        let batches = segment.read(&*file, offset, end, bytes_max)?;
+        // Deleted meanwhile? Then a new topic of this name may have a file where the old one was.
+        if self.is_deleted() { Err(ReadError::Deleted(self.partition.clone())) } else { Ok(batches) }
     }
 
     pub(crate) fn open(&self, segment: &Segment) -> Result<Arc<D::File>, ReadError> {

@@ -8,7 +8,7 @@
 //! see it, replies may leave) → *written* to its segment → *vouched for* by a checkpoint, after which the journal may forget it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atonce_kernel::disk::{Disk, DiskFile};
@@ -21,7 +21,7 @@ use bytes::{Bytes, BytesMut};
 use crate::batch::{BatchError, BatchHeader, EndTransactionMarker, patch};
 use crate::catalog::{Catalog, CatalogError, ProducerIdBlock, Topic};
 use crate::checkpoint::{
-    CheckpointDone, CheckpointOutcome, CheckpointWork, Head, Leftovers, SegmentCheckpoint, encode_head,
+    CheckpointDone, CheckpointOutcome, CheckpointWork, Head, Leftovers, SegmentCheckpoint, UnsyncedFolder, encode_head,
     encode_partition, seal,
 };
 use crate::config::{Checkpointing, Durability, RecoveryReport, StorageConfig};
@@ -73,6 +73,9 @@ pub struct Committed {
 
 /// Of the partitions that a commit touches, one in so many is written to its segment after the commit.
 const WRITE_BEHIND_SHARE: usize = 16;
+
+/// What stays of a topic's name in a folder that is set aside.
+const DELETED_TOPIC_BYTES_MAX: usize = 190;
 
 /// A place in [`Storage::slots`]. Never used twice.
 pub(crate) type Slot = usize;
@@ -838,20 +841,20 @@ impl<D: Disk> Storage<D> {
         let mut files = Vec::new();
         let mut folders = Vec::new();
         let mut leftovers = std::mem::take(&mut self.leftovers);
-        for partition in self.slots.iter_mut().flatten() {
-            leftovers.files.extend(partition.drop_old_segments(&self.shared));
+        for (slot, partition) in self.slots.iter_mut().enumerate() {
+            let Some(partition) = partition else { continue };
+            leftovers.files.extend(partition.drop_old_segments(&self.shared).into_iter().map(|path| (slot, path)));
             if partition.files.is_unsynced() {
                 let (unsynced, is_folder_unsynced) = partition.files.take_unsynced();
                 files.extend(unsynced);
                 if is_folder_unsynced {
-                    folders.push(partition.files.folder.clone());
+                    let path = partition.files.folder.clone();
+                    let aside = deleted_folder(&path, partition.topic_id);
+                    folders.push(UnsyncedFolder { path, aside });
                 }
             }
         }
         self.unsynced_files = 0;
-        if !folders.is_empty() {
-            folders.push(self.config.directory.clone());
-        }
         self.is_checkpoint_running = true;
         CheckpointWork {
             disk: Arc::clone(&self.shared.disk),
@@ -894,23 +897,32 @@ impl<D: Disk> Storage<D> {
 
     pub(crate) fn conclude_checkpoint(&mut self, done: CheckpointDone) -> Result<(), JournalFailed> {
         self.is_checkpoint_running = false;
-        self.leftovers.files.extend(done.left.files);
         self.leftovers.folders.extend(done.left.folders);
         match done.result? {
-            CheckpointOutcome::Written => self.journal.free_before(done.first_file_number),
-            CheckpointOutcome::NoSpace => self.is_space_low = true,
+            CheckpointOutcome::Written => {
+                self.journal.free_before(done.first_file_number);
+                for (slot, path) in done.left.files {
+                    // The folder of a partition that is gone was set aside with all its files.
+                    if self.partition(slot).is_some() {
+                        let _ = self.shared.disk.remove_file(&path);
+                    }
+                }
+            }
+            CheckpointOutcome::NoSpace => {
+                self.leftovers.files.extend(done.left.files);
+                self.is_space_low = true;
+            }
         }
         Ok(())
     }
 }
 
 /// The name of a deleted partition's folder, as Kafka makes it: with the topic's id, so that it is found by what it is.
-pub(crate) fn deleted_folder(folder: &std::path::Path, topic_id: TopicId) -> PathBuf {
-    let mut name = folder.as_os_str().to_owned();
-    name.push(".");
-    for byte in topic_id.0 {
-        name.push(format!("{byte:02x}"));
-    }
-    name.push("-delete");
-    PathBuf::from(name)
+pub(crate) fn deleted_folder(folder: &Path, topic_id: TopicId) -> PathBuf {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (topic, index) = name.rsplit_once('-').unwrap_or((name, "0"));
+    // A folder's name ends at 255 bytes.
+    let topic = topic.get(..DELETED_TOPIC_BYTES_MAX).unwrap_or(topic);
+    let id: String = topic_id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    folder.with_file_name(format!("{topic}-{index}.{id}-delete"))
 }

@@ -484,3 +484,50 @@ fn control_batches_and_batches_in_pairs_are_refused() {
     let refused = append(&mut storage, &tp("t", 0), &cut[..cut.len() - 1]).unwrap_err();
     assert_eq!(refused.error_code(), ErrorCode::CorruptMessage);
 }
+
+#[test]
+fn the_longest_topic_name_can_be_deleted() {
+    let disk = FaultyDisk::new();
+    let (mut storage, _) = open(&disk);
+    let name = "x".repeat(249);
+    create_topic(&mut storage, &name, 1, 1);
+    append(&mut storage, &tp(&name, 0), &plain(&["a"])).unwrap();
+    storage.checkpoint().unwrap();
+    storage.delete_topic(topic_id(1)).unwrap();
+    storage.commit().unwrap();
+    let names = disk.list(folder()).unwrap();
+    let aside: Vec<_> = names.iter().filter(|name| name.to_str().unwrap().ends_with("-delete")).collect();
+    assert!(aside.len() == 1 && aside[0].as_os_str().len() <= 255, "{names:?}");
+    drop(storage);
+    let disk = disk.restart(Crash::Power, &mut Chance::from_seed(1));
+    let (storage, _) = open(&disk);
+    assert_eq!(storage.catalog().topics().count(), 0);
+    assert!(!disk.list(folder()).unwrap().iter().any(|name| name.to_str().unwrap().contains("xxx")));
+}
+
+/// Segments that a checkpoint is about to remove, and a new topic with files of the same name before it has.
+#[test]
+fn a_running_checkpoint_does_not_remove_the_files_of_a_new_topic() {
+    let disk = FaultyDisk::new();
+    let mut config = config();
+    config.segment_bytes = 200;
+    config.segment_write_bytes = 1;
+    let (mut storage, _) = open_with(&disk, config.clone());
+    let t = tp("t", 0);
+    create_topic(&mut storage, "t", 1, 1);
+    for _ in 0..5 {
+        append(&mut storage, &t, &plain(&["0123456789".repeat(10).as_str()])).unwrap();
+    }
+    storage.checkpoint().unwrap();
+    storage.delete_records(&t, None).unwrap();
+    let work = storage.begin_checkpoint().unwrap().unwrap();
+    storage.delete_topic(topic_id(1)).unwrap();
+    create_topic(&mut storage, "t", 2, 1);
+    append(&mut storage, &t, &plain(&["new"])).unwrap();
+    storage.commit().unwrap();
+    storage.finish_checkpoint(work.run()).unwrap();
+    storage.checkpoint().unwrap();
+    drop(storage);
+    let disk = disk.restart(Crash::Power, &mut Chance::from_seed(1));
+    assert_eq!(texts(&committed(&open_with(&disk, config).0, &t)), ["new"]);
+}

@@ -395,7 +395,7 @@ pub(crate) fn workload(seed: u64, units: u64) -> Vec<Step> {
         Step::CreateTopic { name: "b", number: 2, partitions: 2, segment_bytes: Some(2500) },
         Step::ReserveIds(1000),
         Step::Commit,
-        Step::CreateTopic { name: "c", number: 3, partitions: 1, segment_bytes: None },
+        Step::CreateTopic { name: "c", number: 3, partitions: 1, segment_bytes: Some(300) },
         Step::Commit,
     ];
     let (mut number, mut partitions) = (3, 2);
@@ -407,7 +407,7 @@ pub(crate) fn workload(seed: u64, units: u64) -> Vec<Step> {
         let step = match chance.below(24) {
             0..4 => Step::Plain { to: b, count: 1 + chance.below(3), length: 200 },
             4..6 => Step::Plain { to: a, count: 2, length: 1500 },
-            6 => Step::Plain { to: c, count: 1, length: 20 },
+            6 => Step::Plain { to: c, count: 1, length: 200 },
             7..11 => {
                 Step::Idempotent { to: if chance.one_in(1, 2) { a } else { b }, id: 7, count: 1 + chance.below(2) }
             }
@@ -415,7 +415,14 @@ pub(crate) fn workload(seed: u64, units: u64) -> Vec<Step> {
             14 => Step::Transactional { to: vec![b, c], id, count: 2 },
             15..17 => Step::End { id, outcome: Outcome::Commit },
             17..19 => Step::End { id, outcome: Outcome::Abort },
-            19 => Step::DeleteRecords { from: if chance.one_in(1, 2) { a } else { b }, back: chance.below(8) as i64 },
+            19 => {
+                let from = if chance.one_in(1, 2) { c } else { b };
+                if from == c {
+                    let data = (0..3).map(|_| Step::Plain { to: c, count: 1, length: 200 });
+                    steps.extend(data.chain([Step::Checkpoint]));
+                }
+                Step::DeleteRecords { from, back: chance.below(4) as i64 }
+            }
             20 => Step::ReserveIds(10),
             21 => Step::AlterConfig { name: "a", value: chance.one_in(1, 2).then(|| unit.to_string()) },
             22 => {
@@ -428,7 +435,7 @@ pub(crate) fn workload(seed: u64, units: u64) -> Vec<Step> {
                 if chance.one_in(1, 2) {
                     steps.push(Step::Commit);
                 }
-                Step::CreateTopic { name: "c", number, partitions: 1, segment_bytes: None }
+                Step::CreateTopic { name: "c", number, partitions: 1, segment_bytes: Some(300) }
             }
         };
         steps.push(step);
