@@ -224,6 +224,21 @@ fn names_that_no_record_can_say_are_refused_before_anything_happens() {
     assert_eq!(answers[0].1, ErrorCode::InvalidGroupId);
     assert!(host.log.is_empty());
 
+    let at_the_limit = |length: usize| OffsetCommit {
+        version: 9,
+        group: GroupId::from("n".repeat(length)),
+        generation: -1,
+        member: None,
+        instance: None,
+        retention_ms: None,
+        offsets: vec![offset("x-0", 1)],
+    };
+    for (length, error) in [(32_730, ErrorCode::None), (32_731, ErrorCode::InvalidGroupId)] {
+        let decision = host.ask(&Command::OffsetCommit(at_the_limit(length)));
+        let Reply::OffsetsCommitted(answers) = only(&decision) else { panic!("{decision:?}") };
+        assert_eq!(answers[0].1, error, "{length}");
+    }
+
     // The longest that is let in can be recorded, whatever id comes of it: the host checks that.
     let longest = "n".repeat(32_730);
     let client_id = Arc::from(longest.as_str());
@@ -259,4 +274,21 @@ fn many_offsets_that_expire_together_take_several_ticks() {
     assert_eq!(sizes, [1_000, 1_000, 1_000], "an offset and a group each");
     assert_eq!(host.shard.groups().count(), 0);
     assert_eq!(host.shard.next_deadline(), None);
+}
+
+#[test]
+fn time_outs_of_nothing_do_not_make_ticks_without_end() {
+    // Only static members, none of them back: the join phase can neither end nor be waited for.
+    let mut group = Group::of_static(&["a", "b"]);
+    for name in ["a", "b"] {
+        let instance = Some(GroupInstanceId::from(name));
+        let request = JoinGroup { instance, rebalance_timeout_ms: 0, ..join(name, None) };
+        group.host.ask_join(request).expect("it takes its place again");
+    }
+    let left = atonce_coordinator::group::command::MemberIdentity { member: None, instance: Some("a".into()) };
+    let leave = atonce_coordinator::group::command::LeaveGroup { group: GroupId::from("g"), members: vec![left] };
+    group.host.ask(&Command::LeaveGroup(leave));
+    assert!(matches!(group.host.group().state, State::PreparingRebalance { .. }));
+    assert!(group.host.pass_ms(100).len() <= 101, "a tick a millisecond at most");
+    assert!(matches!(group.host.group().state, State::PreparingRebalance { .. }), "b's session still runs");
 }

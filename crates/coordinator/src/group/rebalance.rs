@@ -56,8 +56,9 @@ impl Draft<'_> {
         }
     }
 
+    /// Not closed at once, whatever members ask for: with a time-out of 0 and nobody back, ticks would never end.
     fn window_until_all_joined(&self) -> Window {
-        Window::UntilAllJoined { deadline: self.now.plus_ms(i64::from(self.group.rebalance_timeout_ms())) }
+        Window::UntilAllJoined { deadline: self.now.plus_ms(i64::from(self.group.rebalance_timeout_ms().max(1))) }
     }
 
     /// Ends the join phase if everybody is back; never within the initial delay.
