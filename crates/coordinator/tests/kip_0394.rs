@@ -100,3 +100,18 @@ fn a_client_that_never_hears_its_id_leaves_no_members_behind() {
     group.host.pass_ms(1_000);
     assert!(group.host.group().pending.is_empty(), "nor anything else, after a session");
 }
+
+#[test]
+fn nor_any_number_of_ids_while_sessions_last() {
+    let mut group = Group::of(&["a"]);
+    let first = group.host.ask_join(join("b", None)).expect_err("it has no id").member.unwrap();
+    group.host.pass_ms(1);
+    for _ in 0..999 {
+        group.host.refused_join(join("b", None));
+    }
+    assert!(group.host.group().pending.contains_key(&first));
+    group.host.refused_join(join("b", None));
+    assert_eq!(group.host.group().pending.len(), 1_000);
+    assert!(!group.host.group().pending.contains_key(&first), "the oldest is forgotten");
+    assert_eq!(group.host.refused_join(join("b", Some(&first))), ErrorCode::UnknownMemberId);
+}

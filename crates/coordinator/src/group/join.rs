@@ -14,6 +14,10 @@ use super::record::NAME_BYTES_MAX;
 use super::reply::{JoinRefused, Reply};
 use crate::shard::{Context, Decision};
 
+/// Ids given out and not used yet, in one group. A client that asks and never comes could have any number of them; the one
+/// whose time is up first is then forgotten, and whoever comes with it gets another. More than any group has newcomers at once.
+const PENDING_MAX: usize = 1_000;
+
 /// Takes a member in, or back.
 ///
 /// Shape: `Empty`, `CompletingRebalance`, `Stable` → `PreparingRebalance`, and on if all have joined. A static member that
@@ -114,10 +118,21 @@ impl Draft<'_> {
                 // A client that never hears this answer comes again without an id, and costs an entry until its session
                 // would have ended, not a member that a rebalance waits for.
                 let deadline = self.now.plus_ms(i64::from(join.session_timeout_ms));
+                self.forget_a_pending_id_if_too_many();
                 self.group.pending.insert(fresh.clone(), deadline);
                 self.refuse_join(ErrorCode::MemberIdRequired, Some(&fresh));
             }
             None => self.add(join, fresh),
+        }
+    }
+
+    fn forget_a_pending_id_if_too_many(&mut self) {
+        if self.group.pending.len() < PENDING_MAX {
+            return;
+        }
+        let first = self.group.pending.iter().min_by_key(|(_, deadline)| **deadline).map(|(id, _)| id.clone());
+        if let Some(id) = first {
+            self.group.remove(&id);
         }
     }
 
