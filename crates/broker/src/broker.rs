@@ -201,6 +201,19 @@ impl Broker {
         Ok(())
     }
 
+    /// Waits until the broker has stopped by itself, because its disk failed, and says why. Never returns while it serves,
+    /// nor after it was stopped in words.
+    pub async fn failure(&self) -> StopError {
+        let failure = self.running().as_ref().and_then(|running| running.engine.as_ref()).map(EngineThread::failure);
+        if let Some(mut failure) = failure
+            && let Ok(failed) = failure.wait_for(Option::is_some).await
+            && let Some(error) = &*failed
+        {
+            return error.clone();
+        }
+        std::future::pending().await
+    }
+
     async fn stop(&self, how: Stop) -> Result<(), StopError> {
         let Some(mut running) = self.running().take() else { return Ok(()) };
         running.closing.send_replace(true);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use atonce_broker::{Broker, StartError};
 use atonce_protocol::ErrorCode;
-use raw_client::{RawClient, broker, fetch_request};
+use atonce_protocol::messages::produce_request::PartitionProduceData;
+use raw_client::{RawClient, batch, broker, fetch_request, produce_request};
 
 #[tokio::test]
 async fn what_was_acknowledged_is_there_after_a_crash_once_and_in_order() {
@@ -147,4 +148,30 @@ async fn a_waiting_fetch_is_woken_by_the_commit_and_not_by_the_data() {
     let data = &response.responses[0].partitions[0];
     assert_eq!((data.high_watermark, data.last_stable_offset), (2, 2));
     assert!(!data.records.clone().unwrap_or_default().is_empty());
+}
+
+#[tokio::test]
+async fn a_request_and_a_transaction_larger_than_a_journal_group_are_taken_and_survive() {
+    const BATCHES: i32 = 40;
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", BATCHES).await;
+    let producer = client.init(Some("large")).await;
+    let value = "x".repeat(1_000_000);
+    let mut request = produce_request(Some("large"), "t", 0, batch(producer, 0, true, &[&value]));
+    for index in 1..BATCHES {
+        let records = Some(batch(producer, 0, true, &[&value]));
+        request.topic_data[0].partition_data.push(PartitionProduceData { index, records, ..Default::default() });
+    }
+    let response = client.call(12, &request).await;
+    for partition in &response.responses[0].partition_responses {
+        assert_eq!(ErrorCode::from_wire(partition.error_code), ErrorCode::None, "{:?}", partition.error_message);
+    }
+    client.end(5, "large", producer, true).await.expect("committed");
+    broker.crash().await.expect("crashed");
+    broker.restart().await.expect("restarted");
+    let mut client = RawClient::of(&broker);
+    for index in 0..BATCHES {
+        assert_eq!(client.end_offset("t", index, true).await, 2, "partition {index}");
+    }
 }

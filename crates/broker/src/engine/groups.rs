@@ -119,9 +119,9 @@ impl Engine {
         let shard = self.groups.shard(partition).ok_or(ErrorCode::NotCoordinator)?;
         let decision = shard.decide(&context, command);
         if !decision.records.is_empty() {
-            self.storage.begin_unit();
+            self.begin_unit();
             let logged = self.log_groups(partition, &decision.records, command, guard);
-            self.storage.end_unit();
+            self.end_unit();
             logged?;
         }
         let shard = self.groups.shard_mut(partition).ok_or(ErrorCode::NotCoordinator)?;

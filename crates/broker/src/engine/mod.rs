@@ -36,7 +36,7 @@ use atonce_log::{
     StageError, Storage, StorageConfig,
 };
 use atonce_protocol::ErrorCode;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::api::Reply;
 use crate::broker::{StartError, StopError};
@@ -107,9 +107,16 @@ pub(crate) struct EngineThread {
     wake_ups: mpsc::Sender<WakeUp>,
     /// Overtakes all work that waits.
     crash: Arc<AtomicBool>,
+    /// Says why the thread has ended by itself, if it has.
+    failure: watch::Receiver<Option<StopError>>,
 }
 
 impl EngineThread {
+    /// Says why the thread has ended by itself, if it has.
+    pub(crate) fn failure(&self) -> watch::Receiver<Option<StopError>> {
+        self.failure.clone()
+    }
+
     /// Stops the thread, and waits until it has.
     pub(crate) fn stop(self, how: Stop) -> Result<(), StopError> {
         if how == Stop::Crash {
@@ -117,6 +124,17 @@ impl EngineThread {
         }
         let _ = self.wake_ups.send(WakeUp::Stop(how));
         self.thread.join().unwrap_or_else(|_| Err(StopError("the writer thread panicked".to_owned())))
+    }
+}
+
+/// Tells those who watch that the thread has failed, also when that is by a panic.
+struct Failing(watch::Sender<Option<StopError>>);
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.send_replace(Some(StopError("the writer thread panicked".to_owned())));
+        }
     }
 }
 
@@ -129,6 +147,7 @@ pub(crate) async fn start(
     let (wake_ups, receiver) = mpsc::channel();
     let (opened, recovered) = oneshot::channel();
     let crash = Arc::new(AtomicBool::new(false));
+    let (failing, failure) = watch::channel(None);
     let handle = EngineHandle(wake_ups.clone());
     let thread = std::thread::Builder::new()
         .name("atonce-writer".to_owned())
@@ -136,6 +155,7 @@ pub(crate) async fn start(
             let crash = Arc::clone(&crash);
             let folder = folder.clone();
             move || {
+                let failing = Failing(failing);
                 let mut engine = match Engine::open(&folder, durability, settings, boot_id(), handle.0.clone()) {
                     Ok(engine) => engine,
                     Err(reason) => {
@@ -155,6 +175,9 @@ pub(crate) async fn start(
                 let ended = engine.run(&receiver, &crash);
                 // Nobody else may have the folder while a checkpoint is still being written into it.
                 engine.join_checkpoint();
+                if let Err(error) = &ended {
+                    failing.0.send_replace(Some(error.clone()));
+                }
                 match ended? {
                     Stop::Clean => engine.storage.close().map_err(|error| StopError(error.to_string())),
                     Stop::Crash => Ok(()),
@@ -163,7 +186,7 @@ pub(crate) async fn start(
         })
         .map_err(StartError::Thread)?;
     match recovered.await {
-        Ok(Ok(shared)) => Ok((EngineThread { thread, wake_ups, crash }, shared)),
+        Ok(Ok(shared)) => Ok((EngineThread { thread, wake_ups, crash, failure }, shared)),
         Ok(Err(reason)) => Err(StartError::Recovery { path: folder, reason }),
         Err(_) => {
             Err(StartError::Recovery { path: folder, reason: "the writer thread panicked during recovery".to_owned() })
@@ -189,6 +212,7 @@ pub(crate) struct Engine {
     /// Topics to be shown anew once what is staged is durable.
     changed_topics: BTreeSet<TopicName>,
     staged_bytes: usize,
+    is_in_unit: bool,
     next_producer_expiry: Timestamp,
     /// The checkpoint that is being written.
     checkpoint: Option<std::thread::JoinHandle<()>>,
@@ -229,6 +253,7 @@ impl Engine {
             releases: Vec::new(),
             changed_topics: BTreeSet::new(),
             staged_bytes: 0,
+            is_in_unit: false,
             next_producer_expiry: now.plus_ms(PRODUCER_EXPIRY_INTERVAL_MS),
             checkpoint: None,
             next_checkpoint: now,
@@ -421,10 +446,27 @@ impl Engine {
         }
     }
 
+    /// Commits a group that is full. A decision that is being staged goes on in the next one.
     fn commit_between(&mut self) {
-        self.storage.end_unit();
+        let is_in_unit = std::mem::take(&mut self.is_in_unit);
+        if is_in_unit {
+            self.storage.end_unit();
+        }
         self.commit();
+        if is_in_unit {
+            self.begin_unit();
+        }
+    }
+
+    /// Until [`end_unit`](Self::end_unit), what is staged is one decision.
+    fn begin_unit(&mut self) {
+        self.is_in_unit = true;
         self.storage.begin_unit();
+    }
+
+    fn end_unit(&mut self) {
+        self.is_in_unit = false;
+        self.storage.end_unit();
     }
 
     fn watch(&mut self, result: Result<Appended, AppendError>) -> Result<Appended, AppendError> {

@@ -117,13 +117,13 @@ impl Engine {
         waiter: Waiter,
         command: &Command,
     ) -> Result<Option<Reply>, ErrorCode> {
-        self.storage.begin_unit();
+        self.begin_unit();
         let mut replies = Vec::new();
         let decided = self.decide_transactions(partition, waiter, command, &mut replies);
         if decided.is_ok() {
             self.settle_transactions(partition, &mut replies);
         }
-        self.storage.end_unit();
+        self.end_unit();
         decided?;
         let mut own = None;
         for (to, reply) in replies {
@@ -280,10 +280,10 @@ impl Engine {
 
     /// Does what a shard owes, whoever it was before.
     pub(super) fn settle_again(&mut self, partition: i32) {
-        self.storage.begin_unit();
+        self.begin_unit();
         let mut replies = Vec::new();
         self.settle_transactions(partition, &mut replies);
-        self.storage.end_unit();
+        self.end_unit();
         for (to, reply) in replies {
             if let Some(then) = self.transactions.waiting.remove(&to) {
                 then(self, reply);
