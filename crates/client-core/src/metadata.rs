@@ -148,9 +148,10 @@ impl Metadata {
         }
     }
 
-    /// A broker was named in passing, as a coordinator or a leader.
+    /// A broker was named in passing, as a coordinator or a leader, perhaps at another address than before.
     pub fn handle_broker(&mut self, node: i32, broker: Broker) {
-        self.brokers.entry(node).or_insert(broker);
+        let rack = self.brokers.get(&node).and_then(|known| known.rack.clone());
+        self.brokers.insert(node, Broker { rack: broker.rack.or(rack), ..broker });
     }
 
     /// A broker said in passing who leads a partition now (KIP-951).
@@ -247,6 +248,14 @@ mod tests {
         metadata.handle_response(&gone);
         assert_eq!(leader(&metadata), None);
         assert_eq!(metadata.refusal(&"t".into()), Some(ErrorCode::UnknownTopicOrPartition));
+    }
+
+    #[test]
+    fn a_broker_that_moved_is_known_at_its_new_address() {
+        let mut metadata = Metadata::default();
+        metadata.handle_response(&answer(7, &[(1, 5)]));
+        metadata.handle_broker(1, Broker { host: "elsewhere".to_owned(), port: 7, rack: None });
+        assert_eq!(metadata.brokers()[&1].host, "elsewhere");
     }
 
     #[test]

@@ -435,7 +435,11 @@ impl Consumer {
         drop(away);
         // What was taken makes room for more.
         host.wake();
-        next.unwrap_or(Ok(None))
+        match next {
+            Some(next) => next,
+            None if host.is_closed() => Err(ConsumerError::Closed),
+            None => Ok(None),
+        }
     }
 
     /// A handle that ends `next_batch` and `next_event` from elsewhere.

@@ -150,6 +150,11 @@ impl ConsumerHost {
         self.work.notify_one();
     }
 
+    /// Whether the driver has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
     /// Ends waiting calls, and all to come.
     pub(crate) fn stop(&self) {
         self.lock().is_stopped = true;
@@ -171,8 +176,14 @@ impl ConsumerHost {
             let change = self.change.notified();
             tokio::pin!(change);
             change.as_mut().enable();
-            if let Some(found) = look(&mut self.lock()) {
-                return Some(found);
+            {
+                let mut inner = self.lock();
+                if let Some(found) = look(&mut inner) {
+                    return Some(found);
+                }
+                if inner.is_closed {
+                    return None;
+                }
             }
             match deadline {
                 None => change.await,
@@ -344,6 +355,7 @@ struct Divided {
 
 async fn drive(host: Arc<ConsumerHost>) {
     let (completions, mut completed) = mpsc::unbounded_channel();
+    let _end = End(Arc::clone(&host));
     while let Some(timeout) = host.pump(&completions) {
         tokio::select! {
             completion = completed.recv() => {
@@ -357,10 +369,20 @@ async fn drive(host: Arc<ConsumerHost>) {
             () = host.cluster.clock.sleep_until(timeout) => {}
         }
     }
-    for lane in host.fetch_lanes.into_iter().chain([host.group_lane, host.call_lane]) {
-        host.cluster.close_lane(lane);
+}
+
+/// The end of the driver, however it comes: whoever waits for something is told that it will not come.
+struct End(Arc<ConsumerHost>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let Self(host) = self;
+        for lane in host.fetch_lanes.into_iter().chain([host.group_lane, host.call_lane]) {
+            host.cluster.close_lane(lane);
+        }
+        host.lock().is_closed = true;
+        host.change.notify_waiters();
     }
-    host.change.notify_waiters();
 }
 
 impl ConsumerHost {
@@ -458,7 +480,7 @@ impl ConsumerHost {
                     }
                 }
             }
-            Completion::Assigned { result } => inner.handle_divided(now, result),
+            Completion::Assigned { result } => inner.handle_divided(now, &self.topics, result),
             Completion::LookedUp { lookups, result: Ok(found) } => {
                 for lookup in &lookups {
                     inner.fetcher.handle_lookup(lookup, found.get(&lookup.topic_partition).copied());
@@ -771,13 +793,13 @@ impl ConsumerHost {
 }
 
 impl Inner {
-    fn handle_divided(&mut self, now: Monotonic, result: Result<Divided, Lost>) {
+    fn handle_divided(&mut self, now: Monotonic, topics: &[TopicName], result: Result<Divided, Lost>) {
         let Some(membership) = &mut self.membership else { return };
         match result {
             Ok(divided) => {
                 membership.handle_assignments(divided.assignments);
+                self.next_watch = now + watch_interval(topics, &divided.topics);
                 self.divided = Some(divided.topics);
-                self.next_watch = now + TOPICS_AGE_MAX;
             }
             Err(lost) => {
                 tracing::debug!(cause = %lost, "topics cannot be looked up for an assignment");
@@ -795,8 +817,7 @@ impl Inner {
     }
 
     fn handle_watched(&mut self, now: Monotonic, topics: &[TopicName], counts: &BTreeMap<TopicName, i32>) {
-        let is_missing = topics.iter().any(|topic| !counts.contains_key(topic));
-        self.next_watch = now + if is_missing { MISSING_TOPICS_AGE_MAX } else { TOPICS_AGE_MAX };
+        self.next_watch = now + watch_interval(topics, counts);
         let has_changed = self
             .divided
             .as_ref()
@@ -823,6 +844,12 @@ impl Inner {
         }
         Some(event)
     }
+}
+
+/// A topic that is not there is looked for more often.
+fn watch_interval(topics: &[TopicName], counts: &BTreeMap<TopicName, i32>) -> Duration {
+    let is_missing = topics.iter().any(|topic| !counts.contains_key(topic));
+    if is_missing { MISSING_TOPICS_AGE_MAX } else { TOPICS_AGE_MAX }
 }
 
 fn refused(request: &GroupRequest, code: ErrorCode) -> GroupReply {

@@ -165,6 +165,11 @@ impl ProducerHost {
         self.work.notify_one();
     }
 
+    /// Whether the driver has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
     /// The protocol of the next transaction.
     pub(crate) fn protocol(&self) -> Protocol {
         self.cluster.transaction_protocol()
@@ -175,7 +180,8 @@ impl ProducerHost {
         Instant::now() + self.settings.max_block
     }
 
-    /// Looks until `look` has something, each time that something has changed; `None` at the deadline.
+    /// Looks until `look` has something, each time that something has changed; `None` at the deadline, or when the producer
+    /// ends.
     pub(crate) async fn wait_until<T>(
         &self,
         deadline: Instant,
@@ -186,8 +192,14 @@ impl ProducerHost {
             tokio::pin!(change);
             // Enlisted before the look, so that no change falls between the two.
             change.as_mut().enable();
-            if let Some(found) = look(&mut self.lock()) {
-                return Some(found);
+            {
+                let mut inner = self.lock();
+                if let Some(found) = look(&mut inner) {
+                    return Some(found);
+                }
+                if inner.is_closed {
+                    return None;
+                }
             }
             if tokio::time::timeout_at(deadline, change).await.is_err() {
                 return look(&mut self.lock());
@@ -222,6 +234,12 @@ impl ProducerHost {
 
     /// Takes a record in; waits for metadata and room.
     pub(crate) async fn send(&self, record: ProducerRecord) -> Result<Delivery, SendError> {
+        // Nearly always there is room, and nothing to wait for.
+        if let Some(partitions) = self.cluster.with_metadata(|metadata| metadata.partition_count(&record.topic))
+            && let Appending::Done(result) = self.try_append(&record, partitions)
+        {
+            return result;
+        }
         let deadline = self.deadline();
         loop {
             let change = self.change.notified();
@@ -367,6 +385,7 @@ enum Completion {
 async fn drive(host: Arc<ProducerHost>) {
     let (completions, mut completed) = mpsc::unbounded_channel();
     let mut senders: BTreeMap<i32, mpsc::UnboundedSender<ProduceCall>> = BTreeMap::new();
+    let _end = End(Arc::clone(&host));
     while let Some(timeout) = host.pump(&completions, &mut senders) {
         tokio::select! {
             completion = completed.recv() => {
@@ -380,12 +399,25 @@ async fn drive(host: Arc<ProducerHost>) {
             () = host.cluster.clock.sleep_until(timeout) => {}
         }
     }
-    host.cluster.close_lane(host.lane);
-    let fates = std::mem::take(&mut host.lock().fates);
-    for fate in fates.into_values() {
-        fate.close();
+}
+
+/// The end of the driver, however it comes: whoever waits for something is told that it will not come.
+struct End(Arc<ProducerHost>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let Self(host) = self;
+        host.cluster.close_lane(host.lane);
+        let fates = {
+            let mut inner = host.lock();
+            inner.is_closed = true;
+            std::mem::take(&mut inner.fates)
+        };
+        for fate in fates.into_values() {
+            fate.close();
+        }
+        host.change.notify_waiters();
     }
-    host.change.notify_waiters();
 }
 
 impl ProducerHost {

@@ -148,8 +148,11 @@ impl TransactionalProducer {
             }
         });
         ready.await.unwrap_or_else(|| {
+            if host.is_closed() {
+                return Err(BeginError::Closed);
+            }
             let cause = "the transaction coordinator has not said what became of the last transaction".to_owned();
-            Err(BeginError::TimedOut { waited: self.host.settings.max_block, cause })
+            Err(BeginError::TimedOut { waited: host.settings.max_block, cause })
         })
     }
 

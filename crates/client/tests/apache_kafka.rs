@@ -705,3 +705,62 @@ async fn offsets_that_a_transaction_is_about_to_commit_are_waited_for() {
     transaction.commit().await.expect("commits");
     assert_eq!(read(&mut consumer, 4).await, ["6", "7", "8", "9"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_made_after_its_reader_is_found() {
+    let world = World::new().await;
+    let name = world.name("later");
+    let builder = world.consumer().group(world.name("group")).heartbeat_interval(Duration::from_millis(100));
+    let mut consumer = builder.subscribe([name.clone()]).await.expect("starts");
+    assert_eq!(until(&mut consumer, assigned).await, []);
+    let created = world.client.admin().create_topics(&[NewTopic::new(name.clone(), 1)]).await.expect("is answered");
+    assert!(created.values().all(Result::is_ok));
+    let topic = TopicName::from(name);
+    world.write(&topic, 0..3).await;
+    assert_eq!(read(&mut consumer, 3).await, ["0", "1", "2"]);
+}
+
+/// Every future can be spawned: none holds what cannot move between threads.
+#[tokio::test]
+async fn futures_can_be_spawned() {
+    fn spawnable<T: Send + 'static>(_: impl Future<Output = T> + Send) {}
+
+    let world = World::new().await;
+    let topic = world.topic("spawned", 1).await;
+    let (admin, group) = (world.client.admin(), GroupId::from("g"));
+    let partition = TopicPartition::new(topic.clone(), 0);
+    spawnable(Client::builder("localhost:1").connect());
+    spawnable(admin.create_topics(&[]));
+    spawnable(admin.delete_topics(&[]));
+    spawnable(admin.list_topics());
+    spawnable(admin.describe_topics(&[]));
+    spawnable(admin.create_partitions(&topic, 1));
+    spawnable(admin.topic_configs(&topic));
+    spawnable(admin.list_offsets(&[], Isolation::ReadCommitted));
+    spawnable(admin.committed_offsets(&group, &[], true));
+    spawnable(admin.delete_records(&[]));
+    spawnable(admin.describe_cluster());
+    spawnable(admin.remove_group_members(&group, &[]));
+    spawnable(admin.delete_groups(&[]));
+    let producer = world.client.producer().start().await.expect("starts");
+    spawnable(producer.send(ProducerRecord::to(topic.clone())));
+    spawnable(producer.flush());
+    spawnable(producer.close());
+    let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
+    spawnable(producer.settle());
+    {
+        let transaction = producer.begin().await.expect("begins");
+        spawnable(transaction.send_offsets(Positions::new(GroupMetadata::without_member("g"))));
+        spawnable(transaction.flush());
+        spawnable(transaction.commit());
+    }
+    spawnable(producer.begin_owned());
+    let mut consumer =
+        world.consumer().group("g").assign([(partition.clone(), Position::Earliest)]).await.expect("starts");
+    spawnable(consumer.next_batch());
+    spawnable(consumer.next_event(Duration::ZERO));
+    spawnable(consumer.rewind());
+    spawnable(consumer.commit(Positions::new(GroupMetadata::without_member("g"))));
+    spawnable(consumer.end_offsets(&[]));
+    spawnable(consumer.close());
+}
