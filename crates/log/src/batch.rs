@@ -2,7 +2,8 @@
 //! of what it stores.
 //!
 //! **What it does not know**: records, keys, values, compression. The bytes behind the header are opaque
-//! here, but for control batches, whose one record is never compressed.
+//! here, but for control batches, whose one record is never compressed. `atonce_protocol` reads whole batches; a log walks over headers
+//! alone, whose batches are not in memory.
 //!
 //! Layout (big-endian, 61 bytes, then the records):
 //! `base_offset i64 | length i32 (of what follows it) | partition_leader_epoch i32 | magic i8 | crc u32
@@ -13,7 +14,8 @@
 //! and nothing is computed again.
 
 use atonce_kernel::{Offset, Outcome, ProducerIdentity, Sequence, Timestamp};
-use bytes::BufMut;
+use atonce_protocol::records::{BatchView, marker_batch, read_marker};
+use bytes::Bytes;
 
 use crate::fields::Fields;
 
@@ -23,8 +25,6 @@ pub const HEADER_BYTES: usize = 61;
 pub(crate) const LENGTH_OVERHEAD_BYTES: usize = 12;
 /// Where the checksum's range begins.
 const CRC_RANGE_START: usize = 21;
-/// A marker's size: header, and a record with a key of 4 and a value of 6 bytes.
-pub(crate) const MARKER_BYTES: usize = 78;
 
 const ATTRIBUTE_LOG_APPEND_TIME: i16 = 1 << 3;
 const ATTRIBUTE_TRANSACTIONAL: i16 = 1 << 4;
@@ -220,16 +220,6 @@ pub fn verify_checksum(header: &BatchHeader, bytes: &[u8]) -> Result<(), BatchEr
     if computed == header.crc { Ok(()) } else { Err(BatchError::BadChecksum { stored: header.crc, computed }) }
 }
 
-/// Puts the log's offset and leader epoch into a batch. Shorter bytes are left alone; a header was parsed before.
-pub(crate) fn patch(bytes: &mut [u8], base_offset: Offset, leader_epoch: i32) {
-    if let Some(place) = bytes.get_mut(..8) {
-        place.copy_from_slice(&base_offset.to_be_bytes());
-    }
-    if let Some(place) = bytes.get_mut(12..16) {
-        place.copy_from_slice(&leader_epoch.to_be_bytes());
-    }
-}
-
 /// What a transaction's control record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTransactionMarker {
@@ -244,64 +234,17 @@ impl EndTransactionMarker {
     ///
     /// Errors: `BadMarker` if its first record is none.
     pub fn parse(bytes: &[u8]) -> Result<Self, BatchError> {
-        Self::read(bytes.get(HEADER_BYTES..).unwrap_or_default()).ok_or(BatchError::BadMarker)
-    }
-
-    fn read(record: &[u8]) -> Option<Self> {
-        let mut fields = Fields::of(record);
-        let _length = fields.varint()?;
-        let _attributes = fields.i8()?;
-        let _timestamp_delta = fields.varint()?;
-        let _offset_delta = fields.varint()?;
-        let key_length = usize::try_from(fields.varint()?).ok()?;
-        let mut key = Fields::of(fields.take(key_length)?);
-        let _key_version = key.i16()?;
-        let outcome = match key.i16()? {
-            0 => Outcome::Abort,
-            1 => Outcome::Commit,
-            _ => return None,
+        let marker = || {
+            let record = BatchView::new(bytes).ok()?.records().ok()?.next()?.ok()?;
+            read_marker(&record).ok()
         };
-        let value_length = usize::try_from(fields.varint()?).ok()?;
-        let mut value = Fields::of(fields.take(value_length)?);
-        let _value_version = value.i16()?;
-        Some(Self { outcome, coordinator_epoch: value.i32()? })
+        let marker = marker().ok_or(BatchError::BadMarker)?;
+        Ok(Self { outcome: marker.outcome, coordinator_epoch: marker.coordinator_epoch })
     }
 
-    /// Appends the control batch of this marker, at offset 0, to `buffer`.
-    ///
-    /// Shape: 78 bytes, as Kafka writes them.
-    pub(crate) fn encode(self, producer: ProducerIdentity, timestamp: Timestamp) -> [u8; MARKER_BYTES] {
-        let mut batch = [0_u8; MARKER_BYTES];
-        let mut rest = batch.as_mut_slice();
-        rest.put_i64(0);
-        rest.put_i32((MARKER_BYTES - LENGTH_OVERHEAD_BYTES) as i32);
-        rest.put_i32(-1);
-        rest.put_i8(MAGIC);
-        rest.put_u32(0);
-        rest.put_i16(ATTRIBUTE_TRANSACTIONAL | ATTRIBUTE_CONTROL);
-        rest.put_i32(0);
-        rest.put_i64(timestamp.0);
-        rest.put_i64(timestamp.0);
-        rest.put_i64(producer.id.0);
-        rest.put_i16(producer.epoch.0);
-        rest.put_i32(Sequence::NONE.0);
-        rest.put_i32(1);
-        // The record: length 16, attributes, both deltas 0, key length 4 (all as zig-zag varints).
-        rest.put_slice(&[32, 0, 0, 0, 8]);
-        rest.put_i16(0);
-        rest.put_i16(match self.outcome {
-            Outcome::Abort => 0,
-            Outcome::Commit => 1,
-        });
-        rest.put_u8(12);
-        rest.put_i16(0);
-        rest.put_i32(self.coordinator_epoch);
-        rest.put_u8(0);
-        let crc = crc32c::crc32c(batch.get(CRC_RANGE_START..).unwrap_or_default());
-        if let Some(place) = batch.get_mut(17..21) {
-            place.copy_from_slice(&crc.to_be_bytes());
-        }
-        batch
+    /// The control batch of this marker, at offset 0.
+    pub(crate) fn encode(self, producer: ProducerIdentity, timestamp: Timestamp) -> Bytes {
+        marker_batch(producer, self.outcome, self.coordinator_epoch, timestamp.0)
     }
 }
 
@@ -319,16 +262,6 @@ mod tests {
         assert_eq!(header.producer, ProducerIdentity::new(7, 2));
         assert_eq!(header.last_sequence(), Sequence::NONE);
         assert_eq!(EndTransactionMarker::parse(&bytes), Ok(marker));
-    }
-
-    #[test]
-    fn patching_offset_and_epoch_leaves_the_checksum_valid() {
-        let marker = EndTransactionMarker { outcome: Outcome::Abort, coordinator_epoch: 0 };
-        let mut bytes = marker.encode(ProducerIdentity::new(7, 2), Timestamp(1000));
-        patch(&mut bytes, 1_000_000, 9);
-        let header = BatchHeader::parse_whole(&bytes).unwrap();
-        assert_eq!((header.base_offset, header.leader_epoch), (1_000_000, 9));
-        assert_eq!(verify_checksum(&header, &bytes), Ok(()));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use atonce_kernel::TopicPartition;
 use atonce_kernel::disk::{Disk, DiskFile};
+use atonce_protocol::records::{set_base_offset, set_partition_leader_epoch};
 use atonce_testkit::disk::FaultyDisk;
 
 use super::*;
@@ -109,8 +110,9 @@ fn following_kafkas_log_gives_kafkas_producers_and_aborted_transactions() {
             let marker = EndTransactionMarker::parse(batch.bytes()).unwrap();
             let completed = producers.apply_marker(&header, marker, header.base_offset);
             // Our own marker of the same content has the same bytes, but for the place and epoch in the log.
-            let mut ours = marker.encode(header.producer, header.max_timestamp);
-            crate::batch::patch(&mut ours, header.base_offset, header.leader_epoch);
+            let mut ours = marker.encode(header.producer, header.max_timestamp).to_vec();
+            set_base_offset(&mut ours, header.base_offset);
+            set_partition_leader_epoch(&mut ours, header.leader_epoch);
             assert_eq!(ours, batch.bytes());
             if let (Outcome::Abort, Some(completed)) = (marker.outcome, completed) {
                 aborted.push(AbortedTransaction {

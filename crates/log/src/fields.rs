@@ -67,19 +67,6 @@ impl<'a> Fields<'a> {
         std::str::from_utf8(self.counted()?).ok()
     }
 
-    /// A variable-length integer of the record format: zig-zag, seven bits a byte, low bits first.
-    pub(crate) fn varint(&mut self) -> Option<i32> {
-        let mut value = 0_u32;
-        for shift in [0, 7, 14, 21, 28] {
-            let byte = self.u8()?;
-            value |= u32::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
-            }
-        }
-        None
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -106,13 +93,5 @@ mod tests {
         let mut fields = Fields::of(&[0, 0, 0, 9, 1]);
         assert_eq!(fields.counted(), None);
         assert_eq!(fields.u8(), None);
-    }
-
-    #[test]
-    fn varints_are_zig_zag() {
-        assert_eq!(Fields::of(&[0x20]).varint(), Some(16));
-        assert_eq!(Fields::of(&[0x01]).varint(), Some(-1));
-        assert_eq!(Fields::of(&[0xff, 0xff, 0xff, 0xff, 0x0f]).varint(), Some(i32::MIN));
-        assert_eq!(Fields::of(&[0xff, 0xff, 0xff, 0xff, 0xff]).varint(), None);
     }
 }

@@ -15,10 +15,10 @@ use atonce_kernel::disk::{Disk, DiskFile};
 use atonce_kernel::{
     Offset, PartitionIndex, ProducerId, ProducerIdentity, Sequence, Timestamp, TopicId, TopicName, TopicPartition,
 };
-use atonce_protocol::records::set_log_append_time;
+use atonce_protocol::records::{set_base_offset, set_log_append_time, set_partition_leader_epoch};
 use bytes::{Bytes, BytesMut};
 
-use crate::batch::{BatchError, BatchHeader, EndTransactionMarker, patch};
+use crate::batch::{BatchError, BatchHeader, EndTransactionMarker};
 use crate::catalog::{Catalog, CatalogError, ProducerIdBlock, Topic};
 use crate::checkpoint::{
     CheckpointDone, CheckpointOutcome, CheckpointWork, Head, Leftovers, SegmentCheckpoint, UnsyncedFolder, encode_head,
@@ -587,7 +587,8 @@ impl<D: Disk> Storage<D> {
         }
         let range = entry.encode(&mut self.group).unwrap_or_default();
         if let Some(bytes) = self.group.get_mut(range.clone()) {
-            patch(bytes, base_offset, self.leader_epoch);
+            set_base_offset(bytes, base_offset);
+            set_partition_leader_epoch(bytes, self.leader_epoch);
             if log_append_time != Timestamp::NONE {
                 set_log_append_time(bytes, log_append_time.0);
             }
