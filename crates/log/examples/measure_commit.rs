@@ -59,7 +59,7 @@ fn open(folder: &Path, durability: Durability, partitions: i32) -> Result<Storag
     config.durability = durability;
     config.checkpointing = Checkpointing::ByCaller;
     config.unsynced_files_max = 4000;
-    let (mut storage, _) = Storage::open(Files, config, NOW)?;
+    let (mut storage, _) = Storage::open(Files, config)?;
     storage.create_topic(&TopicName::from("data"), Uuid([1; 16]), partitions, BTreeMap::new())?;
     storage.create_topic(&TopicName::from("state"), Uuid([2; 16]), 1, BTreeMap::new())?;
     storage.commit()?;
@@ -202,7 +202,7 @@ fn plain_records(folder: &Path, duration: Duration) -> Result<(), Box<dyn Error>
     let mut config = StorageConfig::new(folder);
     config.durability = Durability::Sync;
     let start = Instant::now();
-    let (_, report) = Storage::open(Files, config, NOW)?;
+    let (_, report) = Storage::open(Files, config)?;
     println!("opening after a crash, {} groups replayed: {:?}", report.groups_replayed, start.elapsed());
     Ok(())
 }

@@ -230,14 +230,16 @@ impl AppendError {
         match self {
             Self::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
             Self::Batch { error, .. } => match error {
-                BatchError::TrailingBytes { .. } | BatchError::ControlBatch | BatchError::BadMarker => {
-                    ErrorCode::InvalidRecord
-                }
+                // What would be the same the next time.
                 BatchError::Truncated { .. }
-                | BatchError::BadLength { .. }
-                | BatchError::BadMagic { .. }
+                | BatchError::TrailingBytes { .. }
                 | BatchError::BadOffsetDelta { .. }
-                | BatchError::BadChecksum { .. } => ErrorCode::CorruptMessage,
+                | BatchError::ControlBatch
+                | BatchError::BadMarker => ErrorCode::InvalidRecord,
+                // Damage on the way: the client sends again.
+                BatchError::BadLength { .. } | BatchError::BadMagic { .. } | BatchError::BadChecksum { .. } => {
+                    ErrorCode::CorruptMessage
+                }
             },
             Self::Producer { refusal, .. } => refusal.error_code(),
             Self::Storage(error) => error.error_code(),

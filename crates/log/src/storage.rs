@@ -136,8 +136,7 @@ impl<D: Disk> Storage<D> {
     ///
     /// Durability: what recovery applied again, and every cut, is synced before this returns.
     /// Errors: `Corrupt` if a byte that was durable is damaged; then nothing was changed.
-    pub fn open(disk: D, config: StorageConfig, now: Timestamp) -> Result<(Self, RecoveryReport), OpenError> {
-        let _ = now;
+    pub fn open(disk: D, config: StorageConfig) -> Result<(Self, RecoveryReport), OpenError> {
         recovery::open(Arc::new(disk), config)
     }
 

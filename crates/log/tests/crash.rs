@@ -39,7 +39,7 @@ struct Left {
 }
 
 fn run(disk: &FaultyDisk, config: &StorageConfig, steps: &[Step]) -> Left {
-    match Storage::open(disk.clone(), config.clone(), NOW) {
+    match Storage::open(disk.clone(), config.clone()) {
         Ok((storage, _)) => {
             let mut run = Run::new(storage, Model::default());
             let is_finished = run.all(steps).is_ok();
@@ -99,7 +99,7 @@ fn recover_and_compare(
     allowed: std::ops::RangeInclusive<usize>,
     story: &str,
 ) -> (Storage<FaultyDisk>, usize) {
-    let (storage, _) = Storage::open(disk.clone(), config.clone(), NOW)
+    let (storage, _) = Storage::open(disk.clone(), config.clone())
         .unwrap_or_else(|error| panic!("{story}: recovery refuses: {error}"));
     let found = look(&storage);
     // States may repeat (a unit that changes nothing visible): the last one that fits.
@@ -157,7 +157,7 @@ fn every_crash_point(kind: &Kind, workload_seed: u64, units: u64) {
             // Sometimes recovery is interrupted as well, and more than once. An interrupted one has answered nobody.
             while chance.one_in(1, 2) {
                 disk.stop_at(1 + chance.below(40));
-                drop(Storage::open(disk.clone(), config.clone(), NOW));
+                drop(Storage::open(disk.clone(), config.clone()));
                 disk = disk.restart(kind.crash, &mut chance);
             }
 

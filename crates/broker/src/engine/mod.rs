@@ -235,7 +235,7 @@ impl Engine {
         config.durability = durability;
         config.boot_id = boot_id;
         config.checkpointing = Checkpointing::ByCaller;
-        let (storage, report) = Storage::open(StdDisk::new(folder), config, now).map_err(|error| error.to_string())?;
+        let (storage, report) = Storage::open(StdDisk::new(folder), config).map_err(|error| error.to_string())?;
         tracing::info!(folder = %folder.display(), ?report, "opened");
         let mut chance = Chance::from_seed(entropy());
         let cluster_id = recovery::cluster_id(folder, &mut chance)?;

@@ -32,7 +32,7 @@ pub(crate) fn open(disk: &FaultyDisk) -> (Storage<FaultyDisk>, RecoveryReport) {
 }
 
 pub(crate) fn open_with(disk: &FaultyDisk, config: StorageConfig) -> (Storage<FaultyDisk>, RecoveryReport) {
-    Storage::open(disk.clone(), config, NOW).unwrap()
+    Storage::open(disk.clone(), config).unwrap()
 }
 
 pub(crate) fn os(mut config: StorageConfig) -> StorageConfig {
