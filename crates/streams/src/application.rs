@@ -31,6 +31,7 @@ pub struct ApplicationBuilder {
     transaction_timeout: Duration,
     session_timeout: Duration,
     heartbeat_interval: Duration,
+    call_timeout: Duration,
     process_id: Option<String>,
 }
 
@@ -83,6 +84,12 @@ impl ApplicationBuilder {
         Self { session_timeout: timeout, heartbeat_interval: (timeout / 10).min(Duration::from_secs(3)), ..self }
     }
 
+    /// How long a call waits for the cluster before it counts as unanswered; a minute unless set. A commit without an answer is in
+    /// doubt then, and is settled before anything else is done.
+    pub fn call_timeout(self, timeout: Duration) -> Self {
+        Self { call_timeout: timeout, ..self }
+    }
+
     /// The name of this process among those of the application, instead of the one that its state folder keeps. Two processes that
     /// share it take each other's work.
     pub fn process_id(self, process_id: impl Into<String>) -> Self {
@@ -123,6 +130,7 @@ impl ApplicationBuilder {
             transaction_timeout: self.transaction_timeout,
             session_timeout: self.session_timeout,
             heartbeat_interval: self.heartbeat_interval,
+            call_timeout: self.call_timeout,
         });
         settle_former_workers(&shared, self.workers).await?;
         shared.folder.write_workers(self.workers)?;
@@ -191,7 +199,7 @@ async fn settle_former_workers(shared: &Shared, workers: usize) -> Result<(), Er
     if shared.guarantee == Guarantee::ExactlyOnce {
         for worker in former {
             let transactional_id = shared.transactional_id(worker);
-            Writer::initialise(&shared.client, transactional_id, shared.transaction_timeout)
+            Writer::initialise(&shared, transactional_id)
                 .await
                 .map_err(|error| Error::Worker { worker, source: error.into() })?;
         }
@@ -252,6 +260,7 @@ impl Application {
             transaction_timeout: Duration::from_secs(10),
             session_timeout: Duration::from_secs(45),
             heartbeat_interval: Duration::from_secs(3),
+            call_timeout: Duration::from_secs(60),
             process_id: None,
         }
     }

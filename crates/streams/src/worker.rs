@@ -46,6 +46,9 @@ const BATCH_RECORDS_MAX: usize = 2000;
 /// How long a poll waits when there is nothing to commit: also how soon a wish to stop is heard.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 
+/// How often a commit may be that holds nothing but positions moved over control records.
+const CONTROL_RECORDS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A commit is not put off beyond so many bytes of store changes in memory.
 const UNCOMMITTED_BYTES_MAX: usize = 64 << 20;
 
@@ -69,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) transaction_timeout: Duration,
     pub(crate) session_timeout: Duration,
     pub(crate) heartbeat_interval: Duration,
+    pub(crate) call_timeout: Duration,
 }
 
 impl Shared {
@@ -142,6 +146,7 @@ impl Worker {
             .heartbeat_interval(shared.heartbeat_interval)
             .auto_offset_reset(OffsetReset::Earliest)
             .batch_records_max(BATCH_RECORDS_MAX)
+            .call_timeout(shared.call_timeout)
             .subscribe(shared.topics.layout.subscription())
             .await?;
         let commit = CommitMachine::new(shared.guarantee);
@@ -224,13 +229,19 @@ impl Worker {
         if let Some(group) = positions.group() {
             self.group = Some(group.clone());
         }
-        let mut records: HashMap<TopicPartition, Vec<SourceRecord>> = HashMap::new();
-        for record in batch.records {
-            let (topic_partition, record) = source_record(record);
-            records.entry(topic_partition).or_default().push(record);
+        let had_no_records = self.uncommitted_records == 0;
+        // Records come partition by partition, so each stretch is looked up once.
+        let mut stretches: HashMap<TopicPartition, Vec<SourceRecord>> = HashMap::new();
+        let mut records = batch.records.into_iter().map(source_record).peekable();
+        while let Some((topic_partition, first)) = records.next() {
+            let stretch = stretches.entry(topic_partition.clone()).or_default();
+            stretch.push(first);
+            while let Some((_, record)) = records.next_if(|(other, _)| *other == topic_partition) {
+                stretch.push(record);
+            }
         }
         for (topic_partition, position) in positions.iter() {
-            let records = records.remove(topic_partition).unwrap_or_default();
+            let records = stretches.remove(topic_partition).unwrap_or_default();
             let task = self.owner_of.get(topic_partition).and_then(|id| self.tasks.get_mut(id));
             // A partition without a task was given up while its records were on their way.
             if let Some(task) = task {
@@ -241,7 +252,10 @@ impl Worker {
         for id in ids {
             self.process_task(id).await?;
         }
-        if self.has_uncommitted() {
+        // The clock of the interval starts with its first record, or with what else has moved.
+        if had_no_records && self.uncommitted_records > 0 {
+            self.uncommitted_since = Some(Instant::now());
+        } else if self.has_uncommitted() {
             self.uncommitted_since.get_or_insert_with(Instant::now);
         }
         Ok(())
@@ -348,13 +362,12 @@ impl Worker {
     /// After the group is joined, and never before. `false`: told to stop meanwhile.
     async fn initialise_producer(&mut self) -> Result<bool, WorkerError> {
         while matches!(self.writer, Writer::Absent) {
-            let client = &self.shared.client;
             let started = match self.commit.guarantee() {
                 Guarantee::ExactlyOnce => {
                     let transactional_id = self.shared.transactional_id(self.index);
-                    Writer::initialise(client, transactional_id, self.shared.transaction_timeout).await
+                    Writer::initialise(&self.shared, transactional_id).await
                 }
-                Guarantee::AtLeastOnce | Guarantee::AtMostOnce => Writer::plain(client).await,
+                Guarantee::AtLeastOnce | Guarantee::AtMostOnce => Writer::plain(&self.shared).await,
             };
             match started {
                 Ok(writer) => self.writer = writer,
@@ -638,7 +651,9 @@ impl Worker {
                 .values_mut()
                 .try_for_each(|task| task.committed(now, guarantee, |partition| ends.get(partition).copied()))
         })?;
-        self.shared.counters.count_commit();
+        if self.uncommitted_records > 0 {
+            self.shared.counters.count_commit();
+        }
         add(&self.shared.counters.records, self.uncommitted_records);
         self.uncommitted_records = 0;
         self.uncommitted_since = None;
@@ -675,9 +690,15 @@ impl Worker {
     }
 
     fn is_commit_due(&self) -> bool {
-        let is_over = self.uncommitted_since.is_some_and(|since| since.elapsed() >= self.shared.commit_interval);
+        let is_over = self.uncommitted_since.is_some_and(|since| since.elapsed() >= self.commit_interval());
         let bytes = || self.tasks.values().map(Task::uncommitted_bytes).sum::<usize>();
         self.uncommitted_since.is_some() && (is_over || bytes() > UNCOMMITTED_BYTES_MAX)
+    }
+
+    /// Positions that have only moved over control records can wait: they are of use to nobody but who measures lag.
+    fn commit_interval(&self) -> Duration {
+        let interval = self.shared.commit_interval;
+        if self.uncommitted_records > 0 { interval } else { interval.max(CONTROL_RECORDS_INTERVAL) }
     }
 
     fn has_uncommitted(&self) -> bool {
@@ -686,7 +707,7 @@ impl Worker {
 
     fn wait(&self) -> Duration {
         match self.uncommitted_since {
-            Some(since) => self.shared.commit_interval.saturating_sub(since.elapsed()).min(IDLE_WAIT),
+            Some(since) => self.commit_interval().saturating_sub(since.elapsed()).min(IDLE_WAIT),
             None => IDLE_WAIT,
         }
     }

@@ -1,13 +1,13 @@
 //! A worker's producer: transactional under exactly once, else idempotent. What goes wrong is told in the words of the commit.
 
-use std::time::Duration;
-
 use atonce_client::error::RecordError;
 use atonce_client::{
-    BeginError, Client, CommitError, Delivery, ErrorClass, OwnedTransaction, Positions, Producer, ProducerRecord,
-    SendError, SendOffsetsError, Settled, StartError, TransactionError, TransactionalProducer,
+    BeginError, CommitError, Delivery, ErrorClass, OwnedTransaction, Positions, Producer, ProducerRecord, SendError,
+    SendOffsetsError, Settled, StartError, TransactionError, TransactionalProducer,
 };
 use atonce_kernel::TransactionalId;
+
+use crate::worker::Shared;
 
 /// The producer, and where it stands.
 pub(crate) enum Writer {
@@ -100,20 +100,17 @@ impl Failure {
 
 impl Writer {
     /// Takes the transactional id over: fences whoever had it, and settles what it left.
-    pub(crate) async fn initialise(
-        client: &Client,
-        transactional_id: TransactionalId,
-        transaction_timeout: Duration,
-    ) -> Result<Self, StartError> {
-        let producer = client.transactional_producer(transactional_id);
+    pub(crate) async fn initialise(shared: &Shared, transactional_id: TransactionalId) -> Result<Self, StartError> {
+        let producer = shared.client.transactional_producer(transactional_id);
         // Small batches wait for the flush of the commit at most; larger ones are cheaper to send.
-        let producer = producer.transaction_timeout(transaction_timeout).batch_bytes_max(BATCH_BYTES_MAX);
-        Ok(Self::Ready(producer.start().await?))
+        let producer = producer.batch_bytes_max(BATCH_BYTES_MAX).max_block(shared.call_timeout);
+        Ok(Self::Ready(producer.transaction_timeout(shared.transaction_timeout).start().await?))
     }
 
     /// The producer of the other two guarantees.
-    pub(crate) async fn plain(client: &Client) -> Result<Self, StartError> {
-        Ok(Self::Plain(client.producer().batch_bytes_max(BATCH_BYTES_MAX).start().await?))
+    pub(crate) async fn plain(shared: &Shared) -> Result<Self, StartError> {
+        let producer = shared.client.producer();
+        Ok(Self::Plain(producer.batch_bytes_max(BATCH_BYTES_MAX).max_block(shared.call_timeout).start().await?))
     }
 
     /// Takes a record; begins a transaction if there is none.
