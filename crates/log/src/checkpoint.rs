@@ -303,3 +303,67 @@ impl<D: Disk> CheckpointWork<D> {
         file.sync()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atonce_kernel::chance::Chance;
+    use atonce_kernel::{ProducerIdentity, Timestamp};
+
+    use super::*;
+    use crate::batch::{BatchHeader, EndTransactionMarker};
+    use crate::dump;
+
+    fn checkpoint() -> BytesMut {
+        let mut catalog = Catalog::default();
+        let configs = [("segment.bytes".to_owned(), "100".to_owned())].into();
+        catalog.insert(Topic { id: Uuid([1; 16]), name: "t".into(), partitions: 1, configs });
+        let (durability, boot_id) = (Durability::Os, Some(Uuid([9; 16])));
+        let head = Head { durability, boot_id, leader_epoch: 3, place: Place::FIRST, catalog: &catalog };
+        let mut bytes = encode_head(&head, 1);
+        let segment = SegmentCheckpoint { base_offset: 5, log_bytes: 1000, aborted_bytes: 34 };
+        let mut producers = Producers::default();
+        let marker = EndTransactionMarker { outcome: atonce_kernel::Outcome::Abort, coordinator_epoch: 1 };
+        let batch = marker.encode(ProducerIdentity::new(1, 2), Timestamp(3));
+        producers.apply_batch(&BatchHeader::parse_whole(&batch).unwrap(), 5);
+        encode_partition(&mut bytes, (Uuid([1; 16]), 0), (5, 9), [segment].into_iter(), &producers);
+        seal(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_checkpoint_reads_back_and_no_truncation_or_changed_byte_does() {
+        let bytes = checkpoint();
+        let read = Checkpoint::decode(&bytes).unwrap();
+        assert_eq!((read.leader_epoch, read.place, read.topics.len()), (3, Place::FIRST, 1));
+        assert_eq!(read.partitions[0].segments[0].log_bytes, 1000);
+        for length in 0..bytes.len() {
+            assert!(Checkpoint::decode(&bytes[..length]).is_none(), "{length} bytes");
+            let mut changed = bytes.clone();
+            changed[length] ^= 1;
+            assert!(Checkpoint::decode(&changed).is_none(), "byte {length}");
+        }
+    }
+
+    /// Whatever the bytes say, nothing panics and nothing is allocated for what is not there.
+    #[test]
+    fn bytes_that_make_no_sense_are_refused_by_every_decoder() {
+        let mut chance = Chance::from_seed(1);
+        let good = checkpoint();
+        for _ in 0..20_000 {
+            let mut bytes = good.clone();
+            for _ in 0..=chance.below(3) {
+                let place = usize::try_from(chance.below(bytes.len() as u64)).unwrap();
+                bytes[place] =
+                    [0, 0x7f, 0x80, 0xff, chance.next_u64() as u8][usize::try_from(chance.below(5)).unwrap()];
+            }
+            seal(&mut bytes);
+            let _ = Checkpoint::decode(&bytes);
+            let _ = crate::entry::Entry::decode(&mut Fields::of(&bytes));
+            let _ = BatchHeader::parse(&bytes);
+            let _ = EndTransactionMarker::parse(&bytes);
+            let _ = dump::producer_snapshot(&bytes);
+            let _ = dump::transaction_index(&bytes);
+            let _ = dump::log_lines(&bytes, dump::Detail::Records);
+        }
+    }
+}
