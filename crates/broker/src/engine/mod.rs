@@ -63,6 +63,9 @@ const WORK_PER_GROUP: usize = 1024;
 /// small part of it.
 const GROUP_BYTES: usize = 8 << 20;
 
+/// Files held open at most, however many the system would allow.
+const OPEN_FILES_MAX: usize = 65_536;
+
 /// Producer ids are taken from the log in blocks of so many, so that few of them cost an entry (Kafka takes 1,000).
 const PRODUCER_IDS_PER_BLOCK: u32 = 1000;
 
@@ -234,6 +237,7 @@ impl Engine {
         let mut config = StorageConfig::new(folder);
         config.durability = durability;
         config.boot_id = boot_id;
+        config.unsynced_files_max = open_files_max() / 2;
         config.checkpointing = Checkpointing::ByCaller;
         let (storage, report) = Storage::open(StdDisk::new(folder), config).map_err(|error| error.to_string())?;
         tracing::info!(folder = %folder.display(), ?report, "opened");
@@ -533,6 +537,18 @@ pub(crate) fn append_error_code(error: &AppendError) -> ErrorCode {
         },
         AppendError::Storage(_) => ErrorCode::KafkaStorageError,
     }
+}
+
+/// Files that this process may hold open, once it has asked for all that it may have. A commit over a thousand partitions
+/// writes to a thousand segments, and each stays open until a checkpoint has synced it; the limit that a shell gives is often
+/// 1,024, and is there to be raised.
+fn open_files_max() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let limit = if raised.is_ok() { maximum } else { current };
+    // None: no limit.
+    limit.map_or(OPEN_FILES_MAX, |limit| usize::try_from(limit).unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX))
 }
 
 fn wall_clock() -> Timestamp {
