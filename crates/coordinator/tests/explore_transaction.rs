@@ -823,9 +823,11 @@ impl Client {
         match self.stage {
             Stage::Ready => {
                 for partition in partitions.keys() {
+                    // In v1 it should add a partition first; a careless one writes all the same.
                     if self.protocol == Protocol::V1 && !self.added.contains(partition) {
                         requests.push(Request::Add(partition.clone()));
-                    } else if !self.written.contains(partition) {
+                    }
+                    if !self.written.contains(partition) {
                         requests.push(Request::Write(partition.clone()));
                     }
                 }

@@ -222,6 +222,7 @@ fn what_no_coordinator_writes_is_refused() {
             DecodeRecordError::Producer { producer }
         );
     }
+    assert!(decoded(&TransactionLogValue { producer_id: 0, producer_epoch: 0, ..ongoing() }).is_ok());
     for version in [3, -1] {
         assert_eq!(
             refused(TransactionLogValue { client_transaction_version: version, ..ongoing() }),
