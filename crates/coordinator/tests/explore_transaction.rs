@@ -15,7 +15,7 @@
 //! - no data is open outside an ongoing transaction, or one that still owes its partition a marker: nothing hangs;
 //! - a reply of success is true, of the log as a crash would leave it, and of the transaction that it is about;
 //! - an initialisation that is held is answered once at most, and at last;
-//! - who was fenced changes nothing more; who names an old identity aborts nothing;
+//! - who was fenced changes nothing more; who names an old identity aborts nothing; who names its own is not refused;
 //! - a crash leaves all obligations as they were.
 //!
 //! An invariant that one forgets is invisible: the list grows whenever a planted mistake survives.
@@ -461,6 +461,7 @@ impl World {
             Request::Init { named } => {
                 let expected = if *named { producer } else { ProducerIdentity::NONE };
                 let owner = self.shard.transaction(&transactional_id).map(|it| (it.producer, it.state.clone()));
+                let is_newer_held = self.truth.unanswered.iter().any(|other| *other != waiter);
                 self.truth.unanswered.insert(waiter);
                 let command = Command::InitProducerId(InitProducerId {
                     version: 5,
@@ -470,7 +471,12 @@ impl World {
                     enable_two_phase_commit: false,
                     keep_prepared_transaction: false,
                 });
-                self.ask(waiter, &command, kept)?;
+                for (to, reply) in self.decide(NOW, waiter, &command, kept)? {
+                    let is_refused = to == waiter && reply == Reply::InitProducerId(Err(ErrorCode::ProducerFenced));
+                    let is_owner = owner.as_ref().is_some_and(|(owner, _)| *named && expected == *owner);
+                    ensure(!is_refused || !is_owner || is_newer_held, || format!("{expected} was refused its own id"))?;
+                    self.hear(to, &reply)?;
+                }
                 if let Some((owner, State::Ongoing { .. })) = owner {
                     let aborted = matches!(self.state(&transactional_id), Some(State::Prepared { .. }));
                     ensure(!aborted || !*named || expected == owner, || {
@@ -836,7 +842,12 @@ impl Client {
                 }
             }
             Stage::MustAbort => requests.extend([Request::End(Outcome::Abort), Request::Init { named: true }]),
-            Stage::InDoubt(outcome) => requests.extend([Request::End(outcome), Request::Init { named: true }]),
+            // It should repeat itself; a careless one asks for the contrary.
+            Stage::InDoubt(_) => requests.extend([
+                Request::End(Outcome::Commit),
+                Request::End(Outcome::Abort),
+                Request::Init { named: true },
+            ]),
             Stage::MustInit if self.identity.is_some() => requests.push(Request::Init { named: true }),
             Stage::MustInit => requests.push(Request::Init { named: false }),
             Stage::Fenced => {}
