@@ -16,6 +16,7 @@
 //! - a reply of success is true, of the log as a crash would leave it, and of the transaction that it is about;
 //! - an initialisation that is held is answered once at most, and at last;
 //! - who was fenced changes nothing more; who names an old identity aborts nothing; who names its own is not refused;
+//! - a request to go on from an identity, when it is repeated, is given what it was given before;
 //! - a crash leaves all obligations as they were.
 //!
 //! An invariant that one forgets is invisible: the list grows whenever a planted mistake survives.
@@ -218,8 +219,10 @@ struct Truth {
     outcomes: BTreeMap<Meant, BTreeSet<Outcome>>,
     /// By transaction of a client: what it was told.
     told: BTreeMap<Meant, Outcome>,
-    /// Delivered, and neither answered nor lost.
-    unanswered: BTreeSet<Waiter>,
+    /// Initialisations that were delivered, and neither answered nor lost, with the identity that each named.
+    unanswered: BTreeMap<Waiter, ProducerIdentity>,
+    /// What was given to those who named an identity.
+    given: BTreeMap<ProducerIdentity, ProducerIdentity>,
     /// A request was served that its client had given up, or repeated. In v1 nothing tells the transaction that it was
     /// meant for from the next one: that is what v2 is for.
     served_a_ghost: bool,
@@ -435,7 +438,7 @@ impl World {
     }
 
     fn is_held(&self, client: usize) -> bool {
-        self.truth.unanswered.contains(&self.clients[client].waiter(client))
+        self.truth.unanswered.contains_key(&self.clients[client].waiter(client))
     }
 
     fn ids(&self) -> impl Iterator<Item = TransactionalId> {
@@ -461,8 +464,8 @@ impl World {
             Request::Init { named } => {
                 let expected = if *named { producer } else { ProducerIdentity::NONE };
                 let owner = self.shard.transaction(&transactional_id).map(|it| (it.producer, it.state.clone()));
-                let is_newer_held = self.truth.unanswered.iter().any(|other| *other != waiter);
-                self.truth.unanswered.insert(waiter);
+                let is_newer_held = self.truth.unanswered.keys().any(|other| *other != waiter);
+                self.truth.unanswered.insert(waiter, expected);
                 let command = Command::InitProducerId(InitProducerId {
                     version: 5,
                     transactional_id: Some(transactional_id.clone()),
@@ -716,8 +719,14 @@ impl World {
         let logged = logged.transaction(&id);
         match reply {
             Reply::InitProducerId(answer) => {
-                ensure(self.truth.unanswered.remove(&waiter), || format!("{waiter:?} was answered twice, or is gone"))?;
+                let Some(named) = self.truth.unanswered.remove(&waiter) else {
+                    return Err(format!("{waiter:?} was answered twice, or is gone"));
+                };
                 if let Ok(producer) = answer {
+                    let given = *self.truth.given.entry(named).or_insert(*producer);
+                    ensure(named == ProducerIdentity::NONE || given == *producer, || {
+                        format!("who named {named} was given {given}, and then {producer}")
+                    })?;
                     let is_so = logged.is_some_and(|it| it.producer == *producer && it.state == State::Empty);
                     ensure(is_so, || format!("{producer} was told, the log says {logged:?}"))?;
                 }
