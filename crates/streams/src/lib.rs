@@ -30,6 +30,9 @@
 //! }
 //! ```
 //!
+//! With the feature `embedded`, `atonce::broker` is a durable broker inside this process: start it, and name its
+//! `bootstrap_servers()`.
+//!
 //! The whole loop without a topology is in [`client`]; a topology in a test, without a cluster, in [`test_driver`].
 //!
 //! **What it does not know**: a broker's code. (It decides little itself: what can be decided without a socket is decided in
@@ -51,6 +54,8 @@ mod worker;
 mod writer;
 
 pub use application::{Application, ApplicationBuilder, ApplicationState, shutdown_signal};
+#[cfg(feature = "embedded")]
+pub use atonce_broker as broker;
 pub use atonce_client as client;
 pub use atonce_streams_core::{
     Forward, Guarantee, Header, KGroupedStream, KStream, KTable, KeyValueStore, Pair, Processor, ProcessorError,

@@ -103,8 +103,12 @@ impl Worker {
                 self.pending = Some(event);
                 true
             }
-            // The main loop meets the same error, and knows what to do.
-            Err(_) => true,
+            Err(error) => {
+                // The main loop meets a lasting error again, and knows what to do. After a passing one the tasks come back by joining.
+                tracing::warn!("worker {}: while restoring: {error}", self.index);
+                self.consumer.enforce_rebalance();
+                true
+            }
         }
     }
 

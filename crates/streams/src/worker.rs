@@ -182,6 +182,10 @@ impl Worker {
                 // What did not commit is undone by not committing it; the broker is told, so that no one waits for a time-out.
                 let _ = self.writer.abort().await;
                 self.give_up_tasks();
+                if !matches!(error, WorkerError::Fenced { .. }) {
+                    // Others can take the tasks at once. (Fenced, it would take its successor out of the group.)
+                    let _ = self.consumer.close_and_leave().await;
+                }
                 Err(error)
             }
         }
