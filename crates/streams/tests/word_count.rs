@@ -277,3 +277,32 @@ async fn what_cannot_start_says_why() {
     let configs = cluster.client.admin().topic_configs(&changelog).await.unwrap();
     assert_eq!(configs.get("cleanup.policy").map(String::as_str), Some("compact"));
 }
+
+/// Crashes at any moment: while it joins, initialises, restores, in the middle of a transaction or of its end.
+/// `ATONCE_TEST_CRASHES` asks for more of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crashes_at_any_moment_do_no_harm() {
+    let crashes = std::env::var("ATONCE_TEST_CRASHES").ok().and_then(|crashes| crashes.parse().ok()).unwrap_or(8);
+    let cluster = cluster("moment").await;
+    let states = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut chance = atonce_kernel::chance::Chance::from_seed(crashes);
+    let mut all = Vec::new();
+    for round in 0..crashes {
+        let lines = lines(100 + round, 300);
+        cluster.load(&lines, PARTITIONS).await;
+        all.extend(lines);
+        // Sometimes two processes, which crash together or one after the other.
+        let both = chance.one_in(1, 3);
+        let mut running = Vec::new();
+        for state in &states[..if both { 2 } else { 1 }] {
+            running.push(application(&cluster, cluster.word_count(), state).start().await.unwrap());
+        }
+        for process in running {
+            tokio::time::sleep(Duration::from_millis(chance.below(300))).await;
+            process.crash().await;
+        }
+    }
+    let last = application(&cluster, cluster.word_count(), &states[0]).start().await.unwrap();
+    assert_exact(&cluster.counts(total(&all)).await, &all);
+    last.close().await.unwrap();
+}
