@@ -531,3 +531,56 @@ fn a_running_checkpoint_does_not_remove_the_files_of_a_new_topic() {
     let disk = disk.restart(Crash::Power, &mut Chance::from_seed(1));
     assert_eq!(texts(&committed(&open_with(&disk, config).0, &t)), ["new"]);
 }
+
+/// Readers start over again and again while the writer appends, rolls segments, drops memory and makes checkpoints.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "this is about threads")]
+fn readers_on_other_threads_see_a_prefix_that_only_grows() {
+    const BATCHES: i64 = 1500;
+    let disk = FaultyDisk::new();
+    let mut config = config();
+    config.tail_bytes_max = 30 << 10;
+    config.segment_bytes = 3000;
+    config.segment_write_bytes = 700;
+    config.open_files_max = 3;
+    let (mut storage, _) = open_with(&disk, config);
+    create_topic(&mut storage, "t", 1, 1);
+    storage.commit().unwrap();
+    let t = tp("t", 0);
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let reader = storage.reader(&t).unwrap();
+            std::thread::spawn(move || {
+                let (mut passes, mut last_end) = (0, 0);
+                while last_end < BATCHES {
+                    let mut next = 0;
+                    loop {
+                        let read = reader.read(next, 5000, IsolationLevel::ReadCommitted).unwrap();
+                        assert!(read.watermarks.high_watermark >= last_end, "the high watermark went back");
+                        last_end = read.watermarks.high_watermark;
+                        if read.batches.is_empty() {
+                            break;
+                        }
+                        for bytes in &read.batches {
+                            let view = BatchView::new(bytes).unwrap();
+                            view.validate().unwrap();
+                            assert_eq!(view.base_offset(), next);
+                            let record = view.records().unwrap().next().unwrap().unwrap();
+                            assert_eq!(record.value.unwrap(), format!("{next:0>90}").as_bytes());
+                            next = view.next_offset();
+                        }
+                    }
+                    passes += 1;
+                }
+                passes
+            })
+        })
+        .collect();
+    for number in 0..BATCHES {
+        append(&mut storage, &t, &plain(&[format!("{number:0>90}").as_str()])).unwrap();
+        storage.commit().unwrap();
+    }
+    for reader in readers {
+        assert!(reader.join().unwrap() >= 1);
+    }
+}
