@@ -115,10 +115,19 @@ fn recover_and_compare(
     (storage, unit)
 }
 
-/// More seeds for a longer look: `ATONCE_SEEDS=20 cargo test -p atonce-log --test crash`.
-#[expect(clippy::disallowed_methods, reason = "a test may be told how long to look")]
+/// A longer look: `ATONCE_SEEDS=20 ATONCE_WORKLOAD=7000 cargo test -p atonce-log --test crash` takes that many crashes of each point, in other
+/// workloads than usual.
 fn seeds(usual: u64) -> u64 {
-    std::env::var("ATONCE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    setting("ATONCE_SEEDS").unwrap_or(usual)
+}
+
+fn other_workload(usual: u64) -> u64 {
+    setting("ATONCE_WORKLOAD").unwrap_or(0) + usual
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test may be told how long to look")]
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 struct Kind {
@@ -129,6 +138,7 @@ struct Kind {
 }
 
 fn every_crash_point(kind: &Kind, workload_seed: u64, units: u64) {
+    let workload_seed = other_workload(workload_seed);
     let steps = workload(workload_seed, units);
     let mut config = small();
     config.durability = kind.durability;
@@ -265,6 +275,7 @@ fn a_checkpoint_that_runs_while_topics_come_and_go_takes_nothing_with_it() {
     let mut config = small();
     config.checkpointing = Checkpointing::ByCaller;
     for workload_seed in 100..160 {
+        let workload_seed = other_workload(workload_seed);
         let steps = workload(workload_seed, 150);
         let disk = FaultyDisk::new();
         let left = run(&disk, &config, &steps);
@@ -292,7 +303,7 @@ fn without_syncs_power_loss_leaves_a_prefix() {
 /// The trap: after a sync that failed, the pages read well, and the next sync says success.
 #[test]
 fn after_a_sync_that_failed_recovery_does_not_believe_pages_that_read_well() {
-    let steps = workload(50, 60);
+    let steps = workload(other_workload(50), 60);
     let config = small();
     let syncs = {
         let disk = FaultyDisk::new();
