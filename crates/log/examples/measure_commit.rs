@@ -1,8 +1,8 @@
 //! Measures commits on a real folder: `cargo run --release -p atonce-log --example measure_commit [FOLDER] [SECONDS]`.
 //!
-//! A unit is what a transaction costs the log: a record of 100 bytes in each of its partitions and, when it ends, a marker in each, and a
-//! coordinator's record with both. Two syncs then, one for the data and one for the end. Beside it: one plain record, synced, and
-//! readers at the end and in old data.
+//! A unit is what a transaction costs the log: a record of 100 bytes in each of its partitions and, when it ends, a
+//! marker in each, and a coordinator's record with both. Two syncs then, one for the data and one for the end. Beside
+//! it: one plain record, synced, and readers at the end and in old data.
 
 #![expect(
     clippy::disallowed_types,

@@ -1,9 +1,9 @@
 //! The header of a record batch (magic 2), and the marker that ends a transaction: all that a log reads
 //! of what it stores.
 //!
-//! **What it does not know**: records, keys, values, compression. The bytes behind the header are opaque
-//! here, but for control batches, whose one record is never compressed. `atonce_protocol` reads whole batches; a log walks over headers
-//! alone, whose batches are not in memory.
+//! **What it does not know**: records, keys, values, compression. The bytes behind the header are opaque here, but
+//! for control batches, whose one record is never compressed. `atonce_protocol` reads whole batches; a log walks over
+//! headers alone, whose batches are not in memory.
 //!
 //! Layout (big-endian, 61 bytes, then the records):
 //! `base_offset i64 | length i32 (of what follows it) | partition_leader_epoch i32 | magic i8 | crc u32

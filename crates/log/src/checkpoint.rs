@@ -1,12 +1,14 @@
-//! The checkpoint: what recovery begins with. It vouches for segments up to a length, and names the place in the journal from which
-//! the rest is to be applied again.
+//! The checkpoint: what recovery begins with. It vouches for segments up to a length, and names the place in the
+//! journal from which the rest is to be applied again.
 //!
-//! **What it does not know**: how it came about. Here are its bytes, how they are made durable, and what is removed afterwards.
+//! **What it does not know**: how it came about. Here are its bytes, how they are made durable, and what is removed
+//! afterwards.
 //!
-//! Layout (big-endian): `magic 8 ("atonceC1") | checksum u32 (CRC-32C of all that follows) | durability u8 (0 sync, 1 os) | boot_id 16 (zero:
-//! unknown) | leader_epoch i32 | file_number u64 | offset u64 | group_number u64 | previous_checksum u32 | next_producer_id i64 | topics u32 |
-//! topic… | partitions u32 | partition…`. A topic as in the journal's entry 2. A partition: `topic_id 16 | index i32 | log_start_offset i64 |
-//! end_offset i64 | segments u32 | (base_offset i64 | log_bytes u64 | txnindex_bytes u64)… | producers`, these as in [`Producers::encode`].
+//! Layout (big-endian): `magic 8 ("atonceC1") | checksum u32 (CRC-32C of all that follows) | durability u8 (0 sync, 1
+//! os) | boot_id 16 (zero: unknown) | leader_epoch i32 | file_number u64 | offset u64 | group_number u64 |
+//! previous_checksum u32 | next_producer_id i64 | topics u32 | topic… | partitions u32 | partition…`. A topic as in
+//! the journal's entry 2. A partition: `topic_id 16 | index i32 | log_start_offset i64 | end_offset i64 | segments
+//! u32 | (base_offset i64 | log_bytes u64 | txnindex_bytes u64)… | producers`, these as in [`Producers::encode`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -206,13 +208,15 @@ pub struct CheckpointWork<D: Disk> {
     pub(crate) first_file_number: u64,
 }
 
-/// What became of a checkpoint's slow part. Hand it to [`Storage::finish_checkpoint`](crate::Storage::finish_checkpoint).
+/// What became of a checkpoint's slow part. Hand it to
+/// [`Storage::finish_checkpoint`](crate::Storage::finish_checkpoint).
 #[derive(Debug)]
 #[must_use]
 pub struct CheckpointDone {
     pub(crate) result: Result<CheckpointOutcome, JournalFailed>,
     pub(crate) first_file_number: u64,
-    /// Still to be removed: files by the writer, who knows whether their partitions are the same; folders by the next one.
+    /// Still to be removed: files by the writer, who knows whether their partitions are the same; folders by the next
+    /// one.
     pub(crate) left: Leftovers,
 }
 
@@ -243,8 +247,8 @@ pub(crate) enum CheckpointOutcome {
 }
 
 impl<D: Disk> CheckpointWork<D> {
-    /// Syncs segments and folders, then the checkpoint beside the old one, then puts it in its place; only then removes folders that it
-    /// does not name.
+    /// Syncs segments and folders, then the checkpoint beside the old one, then puts it in its place; only then
+    /// removes folders that it does not name.
     pub fn run(mut self) -> CheckpointDone {
         let result = self.sync_and_write();
         match &result {
@@ -259,8 +263,8 @@ impl<D: Disk> CheckpointWork<D> {
 
     fn sync_and_write(&self) -> Result<CheckpointOutcome, JournalFailed> {
         for (path, file) in &self.files {
-            // Never twice: after a sync that failed, the next one says success about pages that were dropped. The next start cuts
-            // these files and writes the bytes again, from the journal.
+            // Never twice: after a sync that failed, the next one says success about pages that were dropped. The
+            // next start cuts these files and writes the bytes again, from the journal.
             file.sync().map_err(|error| JournalFailed::new("syncing", path, &error))?;
         }
         for folder in &self.folders {

@@ -9,8 +9,8 @@ use atonce_kernel::Uuid;
 pub enum Durability {
     /// The loss of power: each group is synced before it is acknowledged.
     Sync,
-    /// The death of the process; flushing is left to the operating system. After power loss the folder holds a prefix of
-    /// what was acknowledged.
+    /// The death of the process; flushing is left to the operating system. After power loss the folder holds a prefix
+    /// of what was acknowledged.
     Os,
 }
 
@@ -19,7 +19,8 @@ pub enum Durability {
 pub enum Checkpointing {
     /// `commit` does, when one is due, and takes the longer for it.
     Inline,
-    /// The holder does, with [`Storage::begin_checkpoint`](crate::Storage::begin_checkpoint), and runs the slow part on another thread.
+    /// The holder does, with [`Storage::begin_checkpoint`](crate::Storage::begin_checkpoint), and runs the slow part
+    /// on another thread.
     ByCaller,
 }
 
@@ -32,18 +33,21 @@ pub struct StorageConfig {
     pub durability: Durability,
     /// Who makes checkpoints.
     pub checkpointing: Checkpointing,
-    /// Size of one journal file, which is also more than the largest group. 16 MiB: a new one is written full of zeros once,
-    /// which takes some 15 ms.
+    /// Size of one journal file, which is also more than the largest group. 16 MiB: a new one is written full of
+    /// zeros once, which takes some 15 ms.
     pub journal_file_bytes: u64,
-    /// Journal files in use at which a checkpoint is due. Together with the size it bounds what recovery reads: 256 MiB is about a second.
+    /// Journal files in use at which a checkpoint is due. Together with the size it bounds what recovery reads: 256
+    /// MiB is about a second.
     pub journal_files_max: u32,
     /// Bytes of recent groups kept in memory, so that readers at the end never touch a file.
     pub tail_bytes_max: usize,
     /// Bytes of a partition that wait for one larger write to its segment.
     pub segment_write_bytes: usize,
-    /// Bytes of all partitions that wait so, beyond which each commit writes a few partitions' segments: a checkpoint has less left to do.
+    /// Bytes of all partitions that wait so, beyond which each commit writes a few partitions' segments: a checkpoint
+    /// has less left to do.
     pub write_behind_bytes: usize,
-    /// Files with unsynced writes that are held open until the next checkpoint; beyond, a partition's are synced at once.
+    /// Files with unsynced writes that are held open until the next checkpoint; beyond, a partition's are synced at
+    /// once.
     pub unsynced_files_max: usize,
     /// Segment files kept open for readers.
     pub open_files_max: usize,
@@ -51,8 +55,8 @@ pub struct StorageConfig {
     pub reserve_bytes: u64,
     /// Largest segment, unless the topic's `segment.bytes` says otherwise.
     pub segment_bytes: u64,
-    /// Identifies the running kernel, if the caller can tell. Another one than at the last checkpoint means that the machine went down
-    /// in between.
+    /// Identifies the running kernel, if the caller can tell. Another one than at the last checkpoint means that the
+    /// machine went down in between.
     pub boot_id: Option<Uuid>,
 }
 

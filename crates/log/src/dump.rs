@@ -1,4 +1,5 @@
-//! Says what is in a log's files, in the words of Kafka's own DumpLogSegments, so that the two can be compared line by line.
+//! Says what is in a log's files, in the words of Kafka's own DumpLogSegments, so that the two can be compared line
+//! by line.
 //!
 //! **What it does not know**: folders, what a coordinator's records mean.
 
@@ -151,8 +152,9 @@ pub fn aborted_line(aborted: &AbortedTransaction) -> String {
 
 /// The producers in a `.snapshot` file; `None` if it is not one, or its checksum is wrong.
 ///
-/// Layout (big-endian): `version i16 | checksum u32 (CRC-32C of what follows) | count i32`, then per producer `id i64 | epoch i16 |
-/// last_sequence i32 | last_offset i64 | offset_delta i32 | timestamp i64 | coordinator_epoch i32 | first_offset i64`.
+/// Layout (big-endian): `version i16 | checksum u32 (CRC-32C of what follows) | count i32`, then per producer `id i64
+/// | epoch i16 | last_sequence i32 | last_offset i64 | offset_delta i32 | timestamp i64 | coordinator_epoch i32 |
+/// first_offset i64`.
 #[must_use]
 pub fn producer_snapshot(bytes: &[u8]) -> Option<Vec<SnapshotProducer>> {
     let mut fields = Fields::of(bytes);

@@ -92,7 +92,8 @@ fn a_producer_snapshot_reads_as_kafka_said() {
     }
 }
 
-/// Follows Kafka's log with our rules: the producers and the aborted transactions that come out are those that Kafka wrote down.
+/// Follows Kafka's log with our rules: the producers and the aborted transactions that come out are those that Kafka
+/// wrote down.
 #[test]
 fn following_kafkas_log_gives_kafkas_producers_and_aborted_transactions() {
     for folder in folders() {

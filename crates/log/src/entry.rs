@@ -1,6 +1,7 @@
 //! What a journal group holds: the durable changes, one entry each.
 //!
-//! Layout: `kind u8 | length u32 (of the body) | body`, big-endian. Bodies are at the variants of [`Entry`]; text is `length u32 | bytes`.
+//! Layout: `kind u8 | length u32 (of the body) | body`, big-endian. Bodies are at the variants of [`Entry`]; text is
+//! `length u32 | bytes`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

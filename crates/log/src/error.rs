@@ -13,8 +13,8 @@ use crate::producer::ProducerRefusal;
 
 /// A write or sync of the journal, or a sync of what stands behind it, has failed.
 ///
-/// It is never tried again: the kernel may have marked the lost pages clean. The storage answers nothing more, and whoever holds it
-/// stops; the next start takes from the journal what is whole.
+/// It is never tried again: the kernel may have marked the lost pages clean. The storage answers nothing more, and
+/// whoever holds it stops; the next start takes from the journal what is whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("storage has stopped: {operation} of {path} failed: {cause}; check the disk, then start again", path = .path.display())]
 pub struct JournalFailed {

@@ -2,13 +2,14 @@
 //!
 //! **What it does not know**: what entries mean.
 //!
-//! A group is there whole or not at all: its checksum covers header and payload, and is chained from the group before. Groups begin on
-//! blocks of 4 KiB, so a block with acknowledged bytes is never written again; none spans two files. A header names its file's number, so
-//! what an earlier use of the file left behind is never taken for a group of this one.
+//! A group is there whole or not at all: its checksum covers header and payload, and is chained from the group
+//! before. Groups begin on blocks of 4 KiB, so a block with acknowledged bytes is never written again; none spans two
+//! files. A header names its file's number, so what an earlier use of the file left behind is never taken for a group
+//! of this one.
 //!
-//! Layout of a group (big-endian): `magic 8 ("atonceJ1") | file_number u64 | group_number u64 | synced_group u64 (the last one known to be
-//! synced when this was written) | previous_checksum u32 | payload_length u32 | entries u32 | checksum u32 (CRC-32C of the 44 bytes before
-//! it and of the payload) | payload`, then zeros to the next block.
+//! Layout of a group (big-endian): `magic 8 ("atonceJ1") | file_number u64 | group_number u64 | synced_group u64 (the
+//! last one known to be synced when this was written) | previous_checksum u32 | payload_length u32 | entries u32 |
+//! checksum u32 (CRC-32C of the 44 bytes before it and of the payload) | payload`, then zeros to the next block.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -399,7 +400,8 @@ fn open_numbered<D: Disk>(
     Ok(Some((path.clone(), file)))
 }
 
-/// The payload of the group at `place`, and the place after it; `None` if there is no whole one that continues what came before.
+/// The payload of the group at `place`, and the place after it; `None` if there is no whole one that continues what
+/// came before.
 fn read_group<F: DiskFile>(file: &F, path: &Path, place: &Place) -> Result<Option<(Bytes, Place)>, OpenError> {
     let length = file.length().map_err(|error| OpenError::disk("reading the length", path, &error))?;
     let mut header_bytes = [0; GROUP_HEADER_BYTES];
@@ -448,8 +450,8 @@ fn read_exactly<F: DiskFile>(file: &F, buffer: &mut [u8], position: u64, path: &
     Ok(count == buffer.len())
 }
 
-/// Looks behind the end for groups that are whole in themselves. If one of them knows the first bad group to have been synced, that
-/// one was acknowledged, and is damaged. Returns whether anything was being written there.
+/// Looks behind the end for groups that are whole in themselves. If one of them knows the first bad group to have
+/// been synced, that one was acknowledged, and is damaged. Returns whether anything was being written there.
 fn check_tail<D: Disk>(disk: &D, files: &BTreeMap<u64, PathBuf>, end: &Place) -> Result<bool, OpenError> {
     let mut is_torn = false;
     for (number, path) in files.range(end.file_number..) {

@@ -1,13 +1,15 @@
 //! The storage of an atonce broker: one journal for everything, and Kafka's segment files, over a
 //! [`Disk`](atonce_kernel::disk::Disk) that is an argument.
 //!
-//! A commit over any number of partitions is one group in one journal: one write, one sync. Segments follow by plain writes, and a
-//! checkpoint vouches for them from time to time. `docs/design/storage.md` has the reasons and `docs/format/journal.md` the bytes.
+//! A commit over any number of partitions is one group in one journal: one write, one sync. Segments follow by plain
+//! writes, and a checkpoint vouches for them from time to time. `docs/design/storage.md` has the reasons and
+//! `docs/format/journal.md` the bytes.
 //!
-//! **What it does not know**: requests and their versions, coordinators, records inside a batch, real files, the clock, threads.
+//! **What it does not know**: requests and their versions, coordinators, records inside a batch, real files, the
+//! clock, threads.
 //!
-//! Invariants: nothing is visible before it is durable; a group is there whole or not at all; a segment is written only after its group
-//! is durable; offsets never go back.
+//! Invariants: nothing is visible before it is durable; a group is there whole or not at all; a segment is written
+//! only after its group is durable; offsets never go back.
 //!
 //! Read in this order: [`batch`], [`producer`], [`catalog`], [`config`], [`storage`], [`reader`], [`error`].
 

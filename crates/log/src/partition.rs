@@ -2,8 +2,8 @@
 //!
 //! **What it does not know**: the journal, other partitions, when a commit happens.
 //!
-//! Invariants: `written_end ≤ high watermark ≤ next_offset`; what lies between the first two is in the reader's tail; a file with
-//! unsynced writes stays open until it is synced.
+//! Invariants: `written_end ≤ high watermark ≤ next_offset`; what lies between the first two is in the reader's tail;
+//! a file with unsynced writes stays open until it is synced.
 
 use std::collections::VecDeque;
 use std::io;
@@ -333,7 +333,8 @@ impl<D: Disk> Partition<D> {
         self.files.write(&mut gathered, shared)
     }
 
-    /// Segments that lie below the log start leave the log; returns their files, to be removed when a checkpoint does not name them any more.
+    /// Segments that lie below the log start leave the log; returns their files, to be removed when a checkpoint does
+    /// not name them any more.
     pub(crate) fn drop_old_segments(&mut self, shared: &Shared<D>) -> Vec<PathBuf> {
         let mut removed = Vec::new();
         let mut view = self.reader.view_mut();

@@ -463,7 +463,8 @@ impl Producers {
         let state = self.states.entry(id).or_insert_with(ProducerState::new);
         state.enter_epoch(header.producer.epoch);
         state.coordinator_epoch = marker.coordinator_epoch;
-        // The marker's time counts for expiry: else a long transaction's producer would be forgotten at its end (KAFKA-9144).
+        // The marker's time counts for expiry: else a long transaction's producer would be forgotten at its end
+        // (KAFKA-9144).
         state.last_timestamp = header.max_timestamp;
         let first_offset = state.transaction_first_offset.take();
         if let Some(first_offset) = first_offset {

@@ -1,8 +1,10 @@
-//! The rules for epochs, sequences and transactions, as Apache Kafka 4.4 answers; the stories are those that it was asked.
+//! The rules for epochs, sequences and transactions, as Apache Kafka 4.4 answers; the stories are those that it was
+//! asked.
 //!
-//! A line is `who: what -> answer`. `who` is a producer's id and epoch. `produce FIRST [xCOUNT] [plain | v11 | v12]`: a batch, outside of a transaction, or in
-//! one of the older or newer protocol whose coordinator agrees; `unverified`: it was not asked; `commit` and `abort` `v4`: the marker has the transaction's epoch;
-//! `v5`: the next one.
+//! A line is `who: what -> answer`. `who` is a producer's id and epoch. `produce FIRST [xCOUNT] [plain | v11 | v12]`:
+//! a batch, outside of a transaction, or in one of the older or newer protocol whose coordinator agrees;
+//! `unverified`: it was not asked; `commit` and `abort` `v4`: the marker has the transaction's epoch; `v5`: the next
+//! one.
 
 use atonce_protocol::ErrorCode;
 
@@ -171,7 +173,8 @@ fn a_late_batch_of_an_ended_transaction_is_fenced() {
     );
 }
 
-/// The duplicate is recognised before anything else, so its verification is never used up; and the next batch is above its sequence.
+/// The duplicate is recognised before anything else, so its verification is never used up; and the next batch is
+/// above its sequence.
 #[test]
 fn a_duplicate_before_the_next_transaction_makes_the_right_sequence_out_of_order() {
     check(

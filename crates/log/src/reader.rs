@@ -225,7 +225,8 @@ impl<D: Disk> PartitionReader<D> {
 
     /// Reads batches from `offset` on, at most `bytes_max` of them, but one at least if there is one.
     ///
-    /// At the end for that isolation it finds nothing, which is no error. It may find less than there is: a read ends where a segment does.
+    /// At the end for that isolation it finds nothing, which is no error. It may find less than there is: a read ends
+    /// where a segment does.
     /// Errors: `OutOfRange` below the log start or above the high watermark; `Deleted`; `Disk`; `Corrupt`.
     pub fn read(&self, offset: Offset, bytes_max: usize, isolation: IsolationLevel) -> Result<Read, ReadError> {
         let (watermarks, source) = self.plan(offset, bytes_max, isolation)?;
@@ -299,8 +300,9 @@ impl<D: Disk> PartitionReader<D> {
         self.handles.get(segment.number, &segment.path).map_err(|error| ReadError::disk(&segment.path, &error))
     }
 
-    /// What was aborted among the batches that are really returned. All of it was decided when they were read, as they are
-    /// below the last stable offset of that moment; only a log start that has moved over them can have dropped it since.
+    /// What was aborted among the batches that are really returned. All of it was decided when they were read, as
+    /// they are below the last stable offset of that moment; only a log start that has moved over them can have
+    /// dropped it since.
     fn aborted_in(&self, offset: Offset, batches: &[Bytes]) -> Result<Vec<AbortedTransaction>, ReadError> {
         let Some(end) = batches.last().and_then(|batch| BatchHeader::parse(batch).ok()).map(|last| last.next_offset())
         else {
@@ -384,8 +386,8 @@ struct Snapshot {
     tail: Vec<TailBatch>,
 }
 
-/// The first record of a batch at or after `timestamp`, and not below `start`. Records are looked at only if the header says that
-/// one may be there; what cannot be unpacked holds none.
+/// The first record of a batch at or after `timestamp`, and not below `start`. Records are looked at only if the
+/// header says that one may be there; what cannot be unpacked holds none.
 fn first_record_at(batch: &[u8], timestamp: Timestamp, start: Offset) -> Option<TimestampedOffset> {
     let view = BatchView::new(batch).ok()?;
     if view.max_timestamp() < timestamp.0 || view.last_offset() < start {

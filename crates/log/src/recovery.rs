@@ -2,11 +2,11 @@
 //!
 //! **What it does not know**: coordinators; they read their partitions afterwards.
 //!
-//! First everything is read and nothing changed: the checkpoint, the journal from its place on, the folders. Damage to what was durable
-//! ends it here. Then segments are cut to what the checkpoint vouches for, and *all* that the journal holds is applied again and
-//! written again. It is not compared with what a segment may hold already: pages that read well may be lost on
-//! disk after a sync that failed, and only writing them makes the next sync mean them. At the end stands a new checkpoint, and the journal
-//! begins in a new file.
+//! First everything is read and nothing changed: the checkpoint, the journal from its place on, the folders. Damage
+//! to what was durable ends it here. Then segments are cut to what the checkpoint vouches for, and *all* that the
+//! journal holds is applied again and written again. It is not compared with what a segment may hold already: pages
+//! that read well may be lost on disk after a sync that failed, and only writing them makes the next sync mean them.
+//! At the end stands a new checkpoint, and the journal begins in a new file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,9 +1,10 @@
 //! A segment file, as readers see it: Kafka's batches one after the other, and an index in memory.
 //!
-//! **What it does not know**: what is visible, who writes. It is read up to `written_bytes`, which only the writer raises, after the
-//! bytes are there.
+//! **What it does not know**: what is visible, who writes. It is read up to `written_bytes`, which only the writer
+//! raises, after the bytes are there.
 //!
-//! The index is built while the file is read and never stored: a place every 32 KiB or so, found again by walking over headers.
+//! The index is built while the file is read and never stored: a place every 32 KiB or so, found again by walking
+//! over headers.
 
 #![expect(clippy::disallowed_types, reason = "readers on any thread extend the index while they read")]
 
@@ -147,7 +148,8 @@ impl Segment {
         Ok(buffer.freeze())
     }
 
-    /// Reads whole batches from the one that contains `offset` on: those below `end_offset`, at most `bytes_max`, one at least.
+    /// Reads whole batches from the one that contains `offset` on: those below `end_offset`, at most `bytes_max`, one
+    /// at least.
     pub(crate) fn read<F: DiskFile>(
         &self,
         file: &F,

@@ -1,11 +1,12 @@
 //! The data folder as one value: a journal, all partition logs, the catalog, the checkpoint.
 //!
-//! **What it does not know**: coordinators, requests, the clock, threads. One writer holds it; readers on other threads hold
-//! [`PartitionReader`]s.
+//! **What it does not know**: coordinators, requests, the clock, threads. One writer holds it; readers on other
+//! threads hold [`PartitionReader`]s.
 //!
-//! Life of an entry: *staged* (checked, applied to the writer's view, copied into the journal group's buffer: it counts for
-//! everything that is staged later, and nobody sees it) → *durable* ([`Storage::commit`] has written and synced its group: watermarks move, readers
-//! see it, replies may leave) → *written* to its segment → *vouched for* by a checkpoint, after which the journal may forget it.
+//! Life of an entry: *staged* (checked, applied to the writer's view, copied into the journal group's buffer: it
+//! counts for everything that is staged later, and nobody sees it) → *durable* ([`Storage::commit`] has written and
+//! synced its group: watermarks move, readers see it, replies may leave) → *written* to its segment → *vouched for*
+//! by a checkpoint, after which the journal may forget it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -40,8 +41,8 @@ pub(crate) const JOURNAL_FOLDER: &str = "journal";
 /// An entry other than a batch is taken to be at most this large, for the question whether it fits.
 const SMALL_ENTRY_BYTES: usize = 128;
 
-/// How much has been staged, or is durable, since the folder was opened. A reply that depends on what was staged may leave when
-/// [`Storage::durable_position`] has reached what [`Storage::staged_position`] was.
+/// How much has been staged, or is durable, since the folder was opened. A reply that depends on what was staged may
+/// leave when [`Storage::durable_position`] has reached what [`Storage::staged_position`] was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct JournalPosition(pub u64);
 
@@ -318,8 +319,8 @@ impl<D: Disk> Storage<D> {
         Ok((requested, position))
     }
 
-    /// Begins, or joins, the verification of a producer's transaction in one partition: whether its coordinator must be asked
-    /// before `append`, and the guard to append with. `None` if there is no such partition.
+    /// Begins, or joins, the verification of a producer's transaction in one partition: whether its coordinator must
+    /// be asked before `append`, and the guard to append with. `None` if there is no such partition.
     pub fn start_verification(
         &mut self,
         partition: &TopicPartition,
@@ -355,8 +356,8 @@ impl<D: Disk> Storage<D> {
         self.partition(slot).map(|partition| Arc::clone(&partition.reader))
     }
 
-    /// Until [`end_unit`](Self::end_unit), what is staged is one decision: it goes into one journal group, and after a crash is there
-    /// whole or not at all. Outside of a unit each entry is one by itself. Units do not nest.
+    /// Until [`end_unit`](Self::end_unit), what is staged is one decision: it goes into one journal group, and after
+    /// a crash is there whole or not at all. Outside of a unit each entry is one by itself. Units do not nest.
     pub fn begin_unit(&mut self) {
         debug_assert!(!self.is_in_unit, "units do not nest");
         // A unit begins with most of a group before it.
@@ -445,8 +446,8 @@ impl<D: Disk> Storage<D> {
         self.remember_failure(result)
     }
 
-    /// Writes a checkpoint, so that recovery begins here, unless one is running elsewhere or segments cannot be written now. What is
-    /// staged is committed first.
+    /// Writes a checkpoint, so that recovery begins here, unless one is running elsewhere or segments cannot be
+    /// written now. What is staged is committed first.
     pub fn checkpoint(&mut self) -> Result<(), JournalFailed> {
         self.check_failed()?;
         let result = self.try_checkpoint();
@@ -513,7 +514,8 @@ impl<D: Disk> Storage<D> {
         Appended { base_offset, last_offset, duplicate, log_append_time, log_start_offset, position: self.staged }
     }
 
-    /// Whether an entry of `bytes` can be staged: it must fit into a group, the group into the journal, and its batches on the disk.
+    /// Whether an entry of `bytes` can be staged: it must fit into a group, the group into the journal, and its
+    /// batches on the disk.
     fn make_room(&mut self, bytes: usize, space: Space) -> Result<(), StageError> {
         self.check_failed()?;
         let max = self.journal.group_bytes_max();
@@ -755,8 +757,8 @@ impl<D: Disk> Storage<D> {
         Ok(())
     }
 
-    /// Writes some partitions' segments, so that not all of them wait for the same checkpoint: a share of as many as the last
-    /// commit touched, which each time finds more to write at once.
+    /// Writes some partitions' segments, so that not all of them wait for the same checkpoint: a share of as many as
+    /// the last commit touched, which each time finds more to write at once.
     fn write_behind(&mut self) -> Result<(), JournalFailed> {
         let touched = self.recent.back().map_or(0, |newest| newest.batches.len());
         let mut budget = touched / WRITE_BEHIND_SHARE + 1;
@@ -775,7 +777,8 @@ impl<D: Disk> Storage<D> {
         Ok(())
     }
 
-    /// Drops the oldest commit's batches from memory, when they are in their segments. `false`: they cannot be written now, or there is none.
+    /// Drops the oldest commit's batches from memory, when they are in their segments. `false`: they cannot be
+    /// written now, or there is none.
     fn drop_oldest(&mut self) -> Result<bool, JournalFailed> {
         let Some(oldest) = self.recent.pop_front() else { return Ok(false) };
         for (slot, _) in &oldest.batches {

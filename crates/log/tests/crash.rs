@@ -1,8 +1,10 @@
-//! Every point at which a process can be killed or the power go: after each, recovery, and then everything is compared with a model.
+//! Every point at which a process can be killed or the power go: after each, recovery, and then everything is
+//! compared with a model.
 //!
-//! What holds afterwards: the state is the one after some number of units, exactly: watermarks, values by both isolations, topics, settings,
-//! producers with all five batches of their windows. That number is not below what was acknowledged, and not above what was staged. So nothing
-//! acknowledged is lost or doubled or out of order, a unit (a transaction's markers) is there whole or not at all, and what a reader saw it sees again.
+//! What holds afterwards: the state is the one after some number of units, exactly: watermarks, values by both
+//! isolations, topics, settings, producers with all five batches of their windows. That number is not below what was
+//! acknowledged, and not above what was staged. So nothing acknowledged is lost or doubled or out of order, a unit (a
+//! transaction's markers) is there whole or not at all, and what a reader saw it sees again.
 
 mod support;
 
@@ -115,8 +117,8 @@ fn recover_and_compare(
     (storage, unit)
 }
 
-/// A longer look: `ATONCE_SEEDS=20 ATONCE_WORKLOAD=7000 cargo test -p atonce-log --test crash` takes that many crashes of each point, in other
-/// workloads than usual.
+/// A longer look: `ATONCE_SEEDS=20 ATONCE_WORKLOAD=7000 cargo test -p atonce-log --test crash` takes that many
+/// crashes of each point, in other workloads than usual.
 fn seeds(usual: u64) -> u64 {
     setting("ATONCE_SEEDS").unwrap_or(usual)
 }
@@ -189,8 +191,8 @@ fn every_crash_point(kind: &Kind, workload_seed: u64, units: u64) {
     }
 }
 
-/// Whatever happened before, a recovery leaves segments as Kafka's own tools read them: whole batches, one after the other, and nothing else.
-/// And nothing is left of topics that are gone.
+/// Whatever happened before, a recovery leaves segments as Kafka's own tools read them: whole batches, one after the
+/// other, and nothing else. And nothing is left of topics that are gone.
 fn assert_segments_are_kafkas(disk: &FaultyDisk, snapshot: &Snapshot, story: &str) {
     for folder_name in disk.list(folder()).unwrap() {
         let path = folder().join(&folder_name);

@@ -2,11 +2,13 @@
 //!
 //! **What it does not know**: what is written to it.
 //!
-//! What POSIX promises it keeps, and nothing more: bytes and lengths last once their file is synced, names once their folder is.
-//! Until then each sector of 512 bytes of each write, each change of a length, each creation, renaming and removal is kept or lost by itself. A sync can
-//! be made to fail; then it drops what it should have kept, the pages still read well, and the next sync says success.
+//! What POSIX promises it keeps, and nothing more: bytes and lengths last once their file is synced, names once their
+//! folder is. Until then each sector of 512 bytes of each write, each change of a length, each creation, renaming and
+//! removal is kept or lost by itself. A sync can be made to fail; then it drops what it should have kept, the pages
+//! still read well, and the next sync says success.
 //!
-//! Every operation that changes something, and every sync, is a *point* at which the process or the machine can be made to stop.
+//! Every operation that changes something, and every sync, is a *point* at which the process or the machine can be
+//! made to stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -134,7 +136,8 @@ impl FaultyDisk {
         self.lock().syncs
     }
 
-    /// Stops at the `point`-th point from the last start, counted from 1: that operation is done in part or not at all, and it and all after it fail.
+    /// Stops at the `point`-th point from the last start, counted from 1: that operation is done in part or not at
+    /// all, and it and all after it fail.
     pub fn stop_at(&self, point: u64) {
         self.lock().stop_at = Some(point);
     }
@@ -155,7 +158,8 @@ impl FaultyDisk {
         self.lock().capacity_bytes = capacity;
     }
 
-    /// Ends the run, keeps what that kind of crash keeps, and gives the disk as the next run finds it. Handles of before are dead.
+    /// Ends the run, keeps what that kind of crash keeps, and gives the disk as the next run finds it. Handles of
+    /// before are dead.
     #[must_use]
     pub fn restart(&self, crash: Crash, chance: &mut Chance) -> Self {
         let mut world = self.lock();
@@ -351,7 +355,8 @@ impl World {
     }
 
     fn lose_power(&mut self, chance: &mut Chance) {
-        // How much is lost is drawn once for each crash, so that "nothing", "everything" and "nearly everything" all occur.
+        // How much is lost is drawn once for each crash, so that "nothing", "everything" and "nearly everything" all
+        // occur.
         let (kept, of) = match chance.below(6) {
             0 => (0, 1),
             1 => (1, 1),

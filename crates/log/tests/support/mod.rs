@@ -95,7 +95,8 @@ pub(crate) fn marker(producer: ProducerIdentity, outcome: Outcome) -> Marker {
     Marker { producer, outcome, coordinator_epoch: 0, version: TransactionVersion::V2 }
 }
 
-/// All data values that a reader of this isolation gets from `offset` on, with their offsets. Asserts that offsets only rise.
+/// All data values that a reader of this isolation gets from `offset` on, with their offsets. Asserts that offsets
+/// only rise.
 pub(crate) fn read_all(
     storage: &Storage<FaultyDisk>,
     from: &TopicPartition,
