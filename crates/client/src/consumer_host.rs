@@ -455,8 +455,13 @@ impl ConsumerHost {
         F: Future<Output = Completion> + Send + 'static,
     {
         let (host, completions) = (Arc::clone(self), completions.clone());
+        let working = tokio::spawn(work(Arc::clone(self)));
         tokio::spawn(async move {
-            let _ = completions.send(work(host).await);
+            match working.await {
+                Ok(completion) => drop(completions.send(completion)),
+                // The user's assignor panicked, or we did: nobody will answer, so nobody may wait.
+                Err(_) => host.shut_down(),
+            }
         });
     }
 

@@ -41,6 +41,16 @@ pub enum StartError {
     /// The transaction coordinator refused.
     #[error("no producer id: {0}")]
     Transaction(TransactionError),
+    /// The transaction time-out is outside the broker's bounds.
+    #[error(
+        "a transaction time-out of {timeout:?} is above the broker's transaction.max.timeout.ms, or not above zero ({refusal})"
+    )]
+    TransactionTimeout {
+        /// What was asked for.
+        timeout: Duration,
+        /// What the broker said.
+        refusal: Refusal,
+    },
     /// The compression is left out of this build.
     #[error("this build cannot compress by {compression}; switch the feature on")]
     CompressionNotBuilt {
@@ -365,7 +375,9 @@ impl StartError {
             Self::Refused(refusal) => refusal.class(),
             Self::Transaction(error) => error.class(),
             Self::TimedOut { .. } => ErrorClass::Retriable,
-            Self::CompressionNotBuilt { .. } | Self::Closed => ErrorClass::InvalidConfiguration,
+            Self::TransactionTimeout { .. } | Self::CompressionNotBuilt { .. } | Self::Closed => {
+                ErrorClass::InvalidConfiguration
+            }
         }
     }
 
@@ -374,7 +386,11 @@ impl StartError {
     pub fn may_have_taken_effect(&self) -> bool {
         match self {
             Self::TimedOut { .. } => true,
-            Self::Refused(_) | Self::Transaction(_) | Self::CompressionNotBuilt { .. } | Self::Closed => false,
+            Self::Refused(_)
+            | Self::Transaction(_)
+            | Self::TransactionTimeout { .. }
+            | Self::CompressionNotBuilt { .. }
+            | Self::Closed => false,
         }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) struct ProducerSettings {
     pub(crate) linger: Duration,
     pub(crate) compression: Compression,
     pub(crate) batch_bytes_max: usize,
+    pub(crate) request_bytes_max: usize,
     pub(crate) buffer_bytes_max: usize,
     pub(crate) delivery_timeout: Duration,
     pub(crate) max_block: Duration,
@@ -28,6 +29,7 @@ impl Default for ProducerSettings {
             linger: Duration::from_millis(5),
             compression: Compression::None,
             batch_bytes_max: 16 * 1024,
+            request_bytes_max: 1024 * 1024,
             buffer_bytes_max: 32 * 1024 * 1024,
             delivery_timeout: Duration::from_secs(120),
             max_block: Duration::from_secs(60),
@@ -56,6 +58,14 @@ macro_rules! producer_settings {
         #[must_use]
         pub fn batch_bytes_max(mut self, bytes: usize) -> Self {
             self.settings.batch_bytes_max = bytes;
+            self
+        }
+
+        /// The size of a request, and so of the largest record; 1 MiB unless set, as much as brokers take unless told
+        /// otherwise (`max.message.bytes`).
+        #[must_use]
+        pub fn request_bytes_max(mut self, bytes: usize) -> Self {
+            self.settings.request_bytes_max = bytes;
             self
         }
 

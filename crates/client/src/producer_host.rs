@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atonce_client_core::classify::{Operation, classify};
-use atonce_client_core::error::RecordError;
+use atonce_client_core::error::{RecordError, TransactionError};
 use atonce_client_core::metadata::Leader;
 use atonce_client_core::partitioner::{StickyPartitioner, partition_of_key};
 use atonce_client_core::producer::{
@@ -42,9 +42,6 @@ use crate::fate::{Delivery, Fate};
 use crate::link::Lost;
 use crate::producer::ProducerSettings;
 use crate::record::ProducerRecord;
-
-/// The largest request, and so the largest record. Kafka's own default.
-const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
 /// How long to wait before a failed request is repeated.
 const RETRY_BACKOFF: Duration = Duration::from_millis(100);
@@ -121,7 +118,7 @@ impl ProducerHost {
             linger: settings.linger,
             compression: settings.compression,
             batch_bytes_max: settings.batch_bytes_max,
-            request_bytes_max: REQUEST_BYTES_MAX,
+            request_bytes_max: settings.request_bytes_max,
             delivery_timeout: settings.delivery_timeout,
             retry_backoff: RETRY_BACKOFF,
         };
@@ -215,7 +212,7 @@ impl ProducerHost {
             Role::Idempotent(IdentityRequest::Wanted { .. } | IdentityRequest::InFlight) => None,
             Role::Transactional(manager) => match manager.state() {
                 State::Ready => Some(Ok(())),
-                State::FatalError(error) => Some(Err(StartError::Transaction(error.clone()))),
+                State::FatalError(error) => Some(Err(self.start_refused(error))),
                 State::Uninitialized
                 | State::Initializing(_)
                 | State::InTransaction
@@ -228,6 +225,18 @@ impl ProducerHost {
             let cause = "the coordinator did not answer, or was still settling what the id had left open".to_owned();
             Err(StartError::TimedOut { waited, cause })
         })
+    }
+
+    /// Names the value, if it is one of ours that was refused.
+    fn start_refused(&self, error: &TransactionError) -> StartError {
+        match (error, &self.transactional) {
+            (TransactionError::Fatal(refusal), Some(transactional))
+                if refusal.code() == ErrorCode::InvalidTransactionTimeout =>
+            {
+                StartError::TransactionTimeout { timeout: transactional.timeout, refusal: refusal.clone() }
+            }
+            _ => StartError::Transaction(error.clone()),
+        }
     }
 
     // --- records ---

@@ -733,6 +733,41 @@ async fn a_topic_that_is_made_after_its_reader_is_found() {
     assert_eq!(read(&mut consumer, 3).await, ["0", "1", "2"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_time_out_above_the_brokers_maximum_is_named() {
+    let world = World::new().await;
+    let builder = world.client.transactional_producer(world.name("id"));
+    let error = builder.transaction_timeout(Duration::from_secs(100_000)).start().await.expect_err("is refused");
+    assert!(error.to_string().contains("100000s"), "{error}");
+    assert_eq!(error.class(), ErrorClass::InvalidConfiguration);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_assignor_that_panics_ends_its_consumer_and_nobody_waits_for_ever() {
+    struct Broken;
+
+    impl atonce_client::Assignor for Broken {
+        fn name(&self) -> &str {
+            "broken"
+        }
+
+        fn assign(
+            &self,
+            _: &atonce_client::ClusterTopics,
+            _: &[atonce_client::MemberSubscription],
+        ) -> Vec<atonce_client::MemberAssignment> {
+            panic!("this assignor is broken")
+        }
+    }
+
+    let world = World::new().await;
+    let topic = world.topic("broken", 1).await;
+    let builder = world.consumer().group(world.name("group")).assignor(std::sync::Arc::new(Broken));
+    let mut consumer = builder.subscribe([topic]).await.expect("starts");
+    let error = consumer.next_batch().await.expect_err("has ended");
+    assert_eq!(error, ConsumerError::Closed);
+}
+
 /// Every future can be spawned: none holds what cannot move between threads.
 #[tokio::test]
 async fn futures_can_be_spawned() {
