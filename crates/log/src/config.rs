@@ -55,6 +55,10 @@ pub struct StorageConfig {
     pub reserve_bytes: u64,
     /// Largest segment, unless the topic's `segment.bytes` says otherwise.
     pub segment_bytes: u64,
+    /// Raise the leader epoch when power loss has undone what readers may have seen (durability `os`). Only for a holder
+    /// whose Metadata and OffsetForLeaderEpoch answer with [`Storage::leader_epoch`](crate::Storage::leader_epoch): a
+    /// client that reads a batch of a later epoch than Metadata knows waits for newer Metadata, for ever.
+    pub raise_leader_epoch: bool,
     /// Identifies the running kernel, if the caller can tell. Another one than at the last checkpoint means that the
     /// machine went down in between.
     pub boot_id: Option<Uuid>,
@@ -76,6 +80,7 @@ impl StorageConfig {
             open_files_max: 256,
             reserve_bytes: 8 << 20,
             segment_bytes: 1 << 30,
+            raise_leader_epoch: false,
             boot_id: None,
         }
     }

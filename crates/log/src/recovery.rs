@@ -143,7 +143,7 @@ fn recover<D: Disk>(
         segments_cut: plan.cut.len() as u64,
     };
     // Readers may have seen offsets that are lost now and will be given to other records: a new epoch tells them.
-    let is_raised = checkpoint.durability == Durability::Os && after_power_loss;
+    let is_raised = config.raise_leader_epoch && checkpoint.durability == Durability::Os && after_power_loss;
     let leader_epoch = checkpoint.leader_epoch.saturating_add(i32::from(is_raised));
 
     let place = Place { file_number: next_file_number(&files, &start), offset: 0, ..end.place };

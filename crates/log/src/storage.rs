@@ -172,6 +172,11 @@ impl<D: Disk> Storage<D> {
         }
     }
 
+    /// The epoch that every batch gets which is appended now; one for all partitions.
+    pub fn leader_epoch(&self) -> i32 {
+        self.leader_epoch
+    }
+
     /// Topics and settings, as of everything staged.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog

@@ -425,6 +425,7 @@ fn without_syncs_power_loss_raises_the_leader_epoch() {
     let disk = FaultyDisk::new();
     let mut first = os(config());
     first.boot_id = Some(topic_id(1));
+    first.raise_leader_epoch = true;
     let (mut storage, _) = open_with(&disk, first.clone());
     create_topic(&mut storage, "t", 1, 1);
     append(&mut storage, &tp("t", 0), &plain(&["a"])).unwrap();
@@ -447,6 +448,7 @@ fn without_syncs_power_loss_raises_the_leader_epoch() {
     second.boot_id = Some(topic_id(2));
     let (mut storage, report) = open_with(&disk, second.clone());
     assert_eq!((report.after_power_loss, epoch(&mut storage)), (true, 1));
+    assert_eq!(storage.leader_epoch(), 1);
     storage.close().unwrap();
     let disk = disk.restart(Crash::Power, &mut Chance::from_seed(1));
     second.boot_id = Some(topic_id(3));
