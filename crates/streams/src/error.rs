@@ -104,6 +104,17 @@ pub enum WorkerError {
         /// What the group said.
         source: ConsumerError,
     },
+    /// The group has members that do not speak this assignor.
+    #[error(
+        "group {group} has members of another kind, a JVM application for instance: stop them, and wait until their sessions have \
+         ended ({source})"
+    )]
+    OtherMembers {
+        /// The group.
+        group: String,
+        /// What the group said.
+        source: ConsumerError,
+    },
     /// The consumer cannot go on.
     #[error(transparent)]
     Consumer(#[from] ConsumerError),

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use atonce_client::{
-    Batch, Client, Consumer, ConsumerError, ConsumerEvent, ConsumerRecord, Delivery, ErrorClass, GroupMetadata,
-    OffsetReset, Positions, ProducerRecord, Settled,
+    Batch, Client, Consumer, ConsumerError, ConsumerEvent, ConsumerRecord, Delivery, ErrorClass, ErrorCode,
+    GroupMetadata, OffsetReset, Positions, ProducerRecord, Settled,
 };
 use atonce_kernel::{GroupInstanceId, Outcome, Timestamp, TopicPartition, TransactionalId};
 use atonce_streams_core::commit::{CommitMachine, Event, Settlement, Step};
@@ -444,6 +444,10 @@ impl Worker {
         match error {
             source @ ConsumerError::Fenced(_) => Err(self.fenced(source)),
             ConsumerError::CommitFailed(_) => self.lose().await,
+            ConsumerError::Refused(refusal) if refusal.code() == ErrorCode::InconsistentGroupProtocol => {
+                let group = self.shared.application_id.clone();
+                Err(WorkerError::OtherMembers { group, source: ConsumerError::Refused(refusal) })
+            }
             error if error.class() == ErrorClass::InvalidConfiguration => Err(error.into()),
             error => {
                 tracing::warn!("worker {}: {error}; trying again", self.index);

@@ -306,3 +306,43 @@ async fn crashes_at_any_moment_do_no_harm() {
     assert_exact(&cluster.counts(total(&all)).await, &all);
     last.close().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_processes_with_one_id_the_first_ends_and_says_why() {
+    let cluster = cluster("twins").await;
+    let states = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let lines = lines(70, 300);
+    cluster.load(&lines, PARTITIONS).await;
+    let twin = |state| application(&cluster, cluster.word_count(), state).workers(1).process_id("same").start();
+    let mut first = twin(&states[0]).await.unwrap();
+    first.wait_until_running().await;
+    let second = twin(&states[1]).await.unwrap();
+    let error = first.run_until(std::future::pending()).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("worker 0: another process has taken same-0 over: two processes must not share"),
+        "{error}"
+    );
+    assert_exact(&cluster.counts(total(&lines)).await, &lines);
+    second.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_cannot_be_processed_ends_the_application_and_is_named() {
+    let cluster = cluster("poison").await;
+    let state = tempfile::tempdir().unwrap();
+    let builder = TopologyBuilder::new();
+    builder.stream::<Option<Bytes>, i64>(cluster.name("lines")).to(cluster.name("word-counts"));
+    let topology = builder.build().unwrap();
+    cluster.load(&["8 bytes.".to_owned()], 1).await;
+    let running = application(&cluster, topology.clone(), &state).start().await.unwrap();
+    let reader = running.statistics_reader();
+    until("the good record is through", || reader.read().committed > 0).await;
+    cluster.load(&["not 8 bytes".to_owned()], 1).await;
+    let error = running.run_until(std::future::pending()).await.unwrap_err().to_string();
+    let expected = format!(
+        "task 0_0, {}-0 offset 1, at KSTREAM-SOURCE-0000000000: the value cannot be read: 11 bytes are no i64, which has 8",
+        cluster.name("lines")
+    );
+    assert!(error.ends_with(&expected), "{error}");
+    assert_eq!(reader.read().records, 1, "what came before stands");
+}
