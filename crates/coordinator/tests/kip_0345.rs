@@ -178,3 +178,48 @@ fn the_leader_sees_static_members_by_their_names() {
     let names: Vec<_> = led.expect("somebody leads").iter().map(|member| member.instance.clone()).collect();
     assert_eq!(names, [Some(GroupInstanceId::from("a")), Some(GroupInstanceId::from("b"))]);
 }
+
+#[test]
+fn a_restart_near_the_end_of_the_session_begins_a_whole_one() {
+    let mut group = Group::of_static(&["a", "b"]);
+    group.host.pass_ms(9_000);
+    group.beat(0);
+    group.host.ask(&Command::JoinGroup(restart("b")));
+    group.host.pass_ms(9_999);
+    assert!(group.host.group().instances.contains_key("b"));
+    group.host.pass_ms(1);
+    assert!(!group.host.group().instances.contains_key("b"));
+}
+
+#[test]
+fn a_member_replaced_before_it_had_fetched_its_assignment_still_has_to() {
+    let mut group = Group::of_static(&["a", "b"]);
+    group.rejoin(0);
+    group.rejoin(1);
+    group.generation += 1;
+    let leader = group.members[0].clone();
+    group.host.ask(&Command::SyncGroup(sync(group.generation, &leader, &[])));
+    group.host.ask(&Command::JoinGroup(restart("b")));
+    group.members[1] = member_of(&group, "b");
+    for _ in 0..4 {
+        group.host.pass_ms(7_000);
+        assert_eq!((group.beat(0), group.beat(1)), (ErrorCode::None, ErrorCode::None));
+    }
+    group.host.pass_ms(2_000);
+    assert!(!group.host.group().instances.contains_key("b"), "it never did, and is out");
+}
+
+#[test]
+fn a_static_member_that_missed_the_join_phase_has_a_whole_session_in_the_generation_that_began() {
+    let mut group = Group::of_static(&["a", "b"]);
+    group.rejoin(0);
+    for _ in 0..3 {
+        group.host.pass_ms(7_000);
+        group.beat(1);
+    }
+    // b's session would end at 31 s; the generation begins at 30 s.
+    group.host.pass_ms(9_000);
+    assert!(matches!(group.host.group().state, State::CompletingRebalance { .. }));
+    group.host.pass_ms(9_999);
+    assert!(group.host.group().instances.contains_key("b"));
+}

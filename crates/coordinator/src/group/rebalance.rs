@@ -105,7 +105,6 @@ impl Draft<'_> {
         // A generation that nobody is in: whoever comes back with an older one is told so.
         self.group.generation = self.group.generation.saturating_add(1);
         self.group.protocol = None;
-        self.group.leader = None;
         self.turn(State::Empty);
         self.record();
     }
