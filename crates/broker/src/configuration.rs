@@ -104,12 +104,17 @@ pub(crate) const BROKER_KEYS: &[Key] = &[
 
 /// A topic's keys. Sorted by name.
 pub(crate) const TOPIC_KEYS: &[Key] = &[
-    key("cleanup.policy", ValueKind::SomeOf(&["compact", "delete"]), "delete", "What happens to old records."),
+    key(
+        "cleanup.policy",
+        ValueKind::SomeOf(&["compact", "delete"]),
+        "delete",
+        "What is to happen to old records. For now all are kept; `compact` asks for keys.",
+    ),
     key(
         "compression.type",
-        ValueKind::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]),
+        ValueKind::OneOf(&["producer"]),
         "producer",
-        "How batches are stored; only `producer` (as they come) alters nothing.",
+        "How batches are stored: as they come. Recompressing is not offered.",
     ),
     key("delete.retention.ms", ValueKind::Long { least: 0 }, "86400000", "How long tombstones stay."),
     key("file.delete.delay.ms", ValueKind::Long { least: 0 }, "60000", "How long a removed file stays."),
@@ -150,8 +155,18 @@ pub(crate) const TOPIC_KEYS: &[Key] = &[
     key("min.compaction.lag.ms", ValueKind::Long { least: 0 }, "0", "Shortest time a record stays uncompacted."),
     key("min.insync.replicas", ValueKind::Int { least: 1, most: 1 }, "1", "One node has one replica."),
     key("preallocate", ValueKind::Boolean, "false", "Kept for tools."),
-    key("retention.bytes", ValueKind::Long { least: -1 }, "-1", "Size at which old segments go; -1: no limit."),
-    key("retention.ms", ValueKind::Long { least: -1 }, "604800000", "Age at which old segments go; -1: no limit."),
+    key(
+        "retention.bytes",
+        ValueKind::Long { least: -1 },
+        "-1",
+        "Size at which old segments are to go; -1: no limit. For now all are kept.",
+    ),
+    key(
+        "retention.ms",
+        ValueKind::Long { least: -1 },
+        "604800000",
+        "Age at which old segments are to go; -1: no limit. For now all are kept.",
+    ),
     key(
         "segment.bytes",
         ValueKind::Int { least: 1024 * 1024, most: i32::MAX },
