@@ -24,7 +24,10 @@ use bytes::{Bytes, BytesMut};
 use crate::classify::{Operation, Verdict};
 use crate::error::{RecordError, Refusal, TransactionError};
 use crate::metadata::Metadata;
-use crate::transaction::{CoordinatorCall, CoordinatorReply, CoordinatorRequest, Protocol, TransactionManager};
+use crate::transaction::{
+    CONCURRENT_TRANSACTIONS_BACKOFF, CoordinatorCall, CoordinatorReply, CoordinatorRequest, Protocol,
+    TransactionManager,
+};
 
 /// Requests in flight to a node. Five, because a broker remembers the last five batches of a producer and a partition:
 /// with more, a repeated one could be older than its memory.
@@ -834,6 +837,11 @@ impl Producer {
                 batch.may_be_written |=
                     matches!(code, ErrorCode::RequestTimedOut | ErrorCode::NotEnoughReplicasAfterAppend);
                 self.put_back(now, topic_partition, batch);
+                if code == ErrorCode::ConcurrentTransactions
+                    && let Some(queue) = self.queues.get_mut(topic_partition)
+                {
+                    queue.not_before = now + CONCURRENT_TRANSACTIONS_BACKOFF;
+                }
             }
             Verdict::RefreshThenRetry => {
                 self.stale_topics.insert(topic_partition.topic.clone());

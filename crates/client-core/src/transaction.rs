@@ -31,7 +31,7 @@ use crate::error::{Refusal, TransactionError};
 
 /// How long a client waits after `CONCURRENT_TRANSACTIONS`: markers of the last transaction are being written.
 /// Twenty milliseconds, as Kafka's clients do for the first partition of a transaction.
-const CONCURRENT_TRANSACTIONS_BACKOFF: Duration = Duration::from_millis(20);
+pub(crate) const CONCURRENT_TRANSACTIONS_BACKOFF: Duration = Duration::from_millis(20);
 
 /// How long a client waits before it asks again after any other passing failure.
 const RETRY_BACKOFF: Duration = Duration::from_millis(100);

@@ -5,7 +5,9 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -37,12 +39,38 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send + 'a>>;
 
 /// Opens streams to brokers.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use atonce_client::{BrokerAddress, Client, Connector};
+/// use atonce_client::connector::Connecting;
+///
+/// /// Goes to one place, whatever address the cluster names: through a tunnel, say.
+/// struct Tunnel(BrokerAddress);
+///
+/// impl Connector for Tunnel {
+///     fn connect<'a>(&'a self, _: &'a BrokerAddress) -> Connecting<'a> {
+///         atonce_client::TcpConnector.connect(&self.0)
+///     }
+/// }
+///
+/// let tunnel = Tunnel(BrokerAddress { host: "localhost".to_owned(), port: 19092 });
+/// let builder = Client::builder("broker.example:9092").connector(Arc::new(tunnel));
+/// # let _ = builder;
+/// ```
 pub trait Connector: Send + Sync + 'static {
     /// Opens a stream to the broker at `address`. The client bounds the time it waits.
     fn connect<'a>(&'a self, address: &'a BrokerAddress) -> Connecting<'a>;
 }
 
-/// Connects by TCP, without Nagle's delay; a name with several addresses is tried in the resolver's order.
+/// How long a silent connection is left alone before the system asks whether the other side is still there, and how often
+/// it asks then. A broker may hold an answer for minutes (JoinGroup does), so only this finds a machine that is gone.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Connects by TCP, without Nagle's delay and with keep-alive; a name with several addresses is tried in the resolver's
+/// order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpConnector;
 
@@ -51,6 +79,8 @@ impl Connector for TcpConnector {
         Box::pin(async move {
             let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
             stream.set_nodelay(true)?;
+            let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+            SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
             Ok(Box::new(stream) as Box<dyn Transport>)
         })
     }
