@@ -771,8 +771,11 @@ impl<D: Disk> Storage<D> {
             && budget > 0
             && let Some(slot) = self.unwritten.pop_front()
         {
-            if let Some(partition) = self.partition_mut(slot) {
-                partition.is_queued = false;
+            let Some(partition) = self.partition_mut(slot) else { continue };
+            partition.is_queued = false;
+            // Written meanwhile, for another reason.
+            if partition.unwritten_bytes() == 0 {
+                continue;
             }
             if !self.write_segments(slot)? {
                 break;
