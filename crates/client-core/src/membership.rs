@@ -207,6 +207,8 @@ pub struct Membership {
     reason: &'static str,
     wants_rebalance: bool,
     wants_to_leave: bool,
+    /// A JoinGroup is out that nobody waits for: the member was closed, and a group may hold the answer for minutes.
+    has_abandoned_join: bool,
 }
 
 impl Membership {
@@ -229,6 +231,7 @@ impl Membership {
             reason: "it begins",
             wants_rebalance: false,
             wants_to_leave: false,
+            has_abandoned_join: false,
         }
     }
 
@@ -298,6 +301,10 @@ impl Membership {
     pub fn close(&mut self, leave: bool) {
         self.owned.clear();
         self.events.clear();
+        if self.slot == (Slot::InFlight { asked: Operation::JoinGroup }) {
+            self.slot = Slot::Free;
+            self.has_abandoned_join = true;
+        }
         let is_member = !self.member_id.as_str().is_empty();
         self.wants_to_leave = leave && is_member;
         self.state = if self.wants_to_leave { State::Leaving } else { State::Closed };
@@ -336,6 +343,10 @@ impl Membership {
     ///
     /// Panics: if nothing was asked, or something else.
     pub fn handle_reply(&mut self, now: Monotonic, reply: GroupReply) {
+        if self.has_abandoned_join && reply.operation() == Operation::JoinGroup {
+            self.has_abandoned_join = false;
+            return;
+        }
         assert_eq!(self.slot, Slot::InFlight { asked: reply.operation() }, "an answer follows its request");
         self.slot = Slot::Free;
         match reply {
@@ -347,9 +358,15 @@ impl Membership {
         }
     }
 
-    /// The coordinator did not answer.
-    pub fn handle_lost(&mut self, now: Monotonic) {
-        let Slot::InFlight { asked } = self.slot else { unreachable!("what is lost was asked") };
+    /// The coordinator did not answer what was asked.
+    ///
+    /// Panics: if that was not asked.
+    pub fn handle_lost(&mut self, now: Monotonic, asked: Operation) {
+        if self.has_abandoned_join && asked == Operation::JoinGroup {
+            self.has_abandoned_join = false;
+            return;
+        }
+        assert_eq!(self.slot, Slot::InFlight { asked }, "what is lost was asked");
         self.refresh = true;
         self.slot = Slot::Waiting { until: now + self.config.retry_backoff };
         if asked == Operation::LeaveGroup {
@@ -531,10 +548,6 @@ impl Membership {
 
     fn handle_join_reply(&mut self, now: Monotonic, result: Result<Joined, (ErrorCode, MemberId)>) {
         if self.state != State::Joining {
-            // Closed meanwhile; what the group thinks of this member decides whether there is something to leave.
-            if let (Ok(joined), State::Leaving | State::Closed) = (&result, &self.state) {
-                self.member_id = joined.member_id.clone();
-            }
             return;
         }
         let (code, member_id) = match result {
@@ -631,7 +644,9 @@ impl Membership {
 }
 
 impl GroupRequest {
-    fn operation(&self) -> Operation {
+    /// What is asked, for [`Membership::handle_lost`].
+    #[must_use]
+    pub fn operation(&self) -> Operation {
         match self {
             Self::Join { .. } => Operation::JoinGroup,
             Self::Sync { .. } => Operation::SyncGroup,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use atonce_client_core::classify::Operation;
 use atonce_client_core::membership::{
     Event, GroupReply, GroupRequest, Joined, JoinedMember, Membership, MembershipConfig, State, Subscription,
     decode_assignment, decode_subscription, encode_assignment, encode_subscription,
@@ -176,12 +177,11 @@ fn a_session_that_ends_without_an_answer_loses_the_partitions() {
     let mut world = World::stable(None);
     world.pass(Duration::from_secs(3));
     assert_eq!(world.asks(), Some("heartbeat"));
-    world.membership.handle_lost(world.now);
+    world.membership.handle_lost(world.now, Operation::Heartbeat);
     world.pass(Duration::from_secs(6));
     assert_eq!(world.asks(), Some("heartbeat"), "it tries again");
     assert_eq!(world.event(), "nothing");
     world.pass(Duration::from_secs(1));
-    assert_eq!(world.membership.poll_timeout(world.now), None.or(world.membership.poll_timeout(world.now)));
     world.membership.handle_timeout(world.now);
     assert_eq!(world.event(), "lost [t-0]");
 }
@@ -255,6 +255,21 @@ fn closing_leaves_if_asked_to() {
     let mut world = World::stable(Some("i"));
     world.membership.close(false);
     assert_eq!(world.asks(), None);
+    assert_eq!(*world.membership.state(), State::Closed);
+}
+
+#[test]
+fn closing_does_not_wait_for_a_group_that_holds_its_join() {
+    let mut world = World::stable(None);
+    world.membership.enforce_rebalance();
+    assert_eq!(world.event(), "revoking [t-0]");
+    world.membership.handle_user_called();
+    assert_eq!(world.asks(), Some("join"));
+    world.membership.close(true);
+    assert_eq!(world.asks(), Some("leave"));
+    world.membership.handle_lost(world.now, Operation::JoinGroup);
+    assert_eq!(*world.membership.state(), State::Leaving);
+    world.answer(GroupReply::Leave(ErrorCode::None));
     assert_eq!(*world.membership.state(), State::Closed);
 }
 

@@ -3,7 +3,7 @@
 //! **What it does not know**: producers and consumers. Each of them has a [`Lane`], and so connections of its own: a
 //! fetch that a broker holds must not hold back a record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -97,6 +97,7 @@ struct State {
     metadata: Metadata,
     refreshed: BTreeMap<TopicName, Monotonic>,
     slots: BTreeMap<(Peer, Lane), Arc<Slot>>,
+    lanes: BTreeSet<Lane>,
     coordinators: BTreeMap<CoordinatorOf, i32>,
     features: BTreeMap<String, i16>,
     features_epoch: i64,
@@ -144,12 +145,16 @@ impl Cluster {
 
     /// Connections of one's own.
     pub(crate) fn new_lane(&self) -> Lane {
-        Lane(self.next_lane.fetch_add(1, Ordering::Relaxed))
+        let lane = Lane(self.next_lane.fetch_add(1, Ordering::Relaxed));
+        self.state().lanes.insert(lane);
+        lane
     }
 
-    /// Closes a lane's connections, once what was asked is answered.
+    /// Closes a lane's connections, and opens no more: whoever waits on one is told that it was lost.
     pub(crate) fn close_lane(&self, lane: Lane) {
-        self.state().slots.retain(|(_, of), _| *of != lane);
+        let mut state = self.state();
+        state.lanes.remove(&lane);
+        state.slots.retain(|(_, of), _| *of != lane);
     }
 
     /// How long a broker may take to answer.
@@ -189,7 +194,13 @@ impl Cluster {
     }
 
     async fn link_to(&self, peer: Peer, address: BrokerAddress, lane: Lane) -> Result<Arc<Link>, Lost> {
-        let slot = Arc::clone(self.state().slots.entry((peer, lane)).or_default());
+        let slot = {
+            let mut state = self.state();
+            if lane != Lane::SHARED && !state.lanes.contains(&lane) {
+                return Err(Lost::unsent("whoever wanted the connection has ended"));
+            }
+            Arc::clone(state.slots.entry((peer, lane)).or_default())
+        };
         let mut opening = slot.link.lock().await;
         if let Some(link) = &opening.link
             && !link.is_dead()
@@ -264,7 +275,21 @@ impl Cluster {
         versions: RangeInclusive<i16>,
         make: impl FnOnce(i16) -> R,
     ) -> Result<(R::Response, i16), Lost> {
-        self.link(node, lane).await?.ask(versions, self.settings.request_timeout, make)?.wait().await
+        self.ask_for(node, lane, versions, self.settings.request_timeout, make).await
+    }
+
+    /// Asks a node, and waits for the answer for so long.
+    pub(crate) async fn ask_for<R: Request>(
+        &self,
+        node: i32,
+        lane: Lane,
+        versions: RangeInclusive<i16>,
+        timeout: Duration,
+        make: impl FnOnce(i16) -> R,
+    ) -> Result<(R::Response, i16), Lost> {
+        // The link is not held while waiting: closing the lane ends it, and the wait.
+        let reply = self.link(node, lane).await?.ask(versions, timeout, make)?;
+        reply.wait().await
     }
 
     /// Asks any broker, and waits for the answer.
@@ -273,7 +298,8 @@ impl Cluster {
         versions: RangeInclusive<i16>,
         make: impl FnOnce(i16) -> R,
     ) -> Result<(R::Response, i16), Lost> {
-        self.any_link().await?.ask(versions, self.settings.request_timeout, make)?.wait().await
+        let reply = self.any_link().await?.ask(versions, self.settings.request_timeout, make)?;
+        reply.wait().await
     }
 
     /// Looks topics up; all of them without names.

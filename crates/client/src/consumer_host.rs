@@ -338,7 +338,7 @@ impl From<FetchError> for ConsumerError {
 
 enum Completion {
     Fetched { id: FetchId, result: Result<Vec<(TopicPartition, PartitionReply)>, Lost> },
-    Grouped { result: Result<GroupReply, Lost> },
+    Grouped { asked: Operation, result: Result<GroupReply, Lost> },
     Assigned { result: Result<Divided, Lost> },
     LookedUp { lookups: Vec<Lookup>, result: Result<Found, AdminError> },
     Refreshed,
@@ -415,7 +415,11 @@ impl ConsumerHost {
         };
         self.change.notify_waiters();
         if let Some(call) = call {
-            self.spawn(completions, async |host| Completion::Grouped { result: host.ask_coordinator(call).await });
+            let asked = call.request.operation();
+            self.spawn(completions, async move |host| Completion::Grouped {
+                asked,
+                result: host.ask_coordinator(call).await,
+            });
         }
         if let Some(members) = members {
             self.spawn(completions, async |host| Completion::Assigned { result: host.divide(members).await });
@@ -474,13 +478,13 @@ impl ConsumerHost {
                 tracing::debug!(cause = %lost, "no answer to a fetch");
                 inner.fetcher.handle_lost(now, id);
             }
-            Completion::Grouped { result } => {
+            Completion::Grouped { asked, result } => {
                 if let Some(membership) = &mut inner.membership {
                     match result {
                         Ok(reply) => membership.handle_reply(now, reply),
                         Err(lost) => {
                             tracing::debug!(cause = %lost, "no answer from the group's coordinator");
-                            membership.handle_lost(now);
+                            membership.handle_lost(now, asked);
                         }
                     }
                 }
@@ -553,7 +557,7 @@ impl ConsumerHost {
 
     async fn fetch(&self, call: FetchCall) -> Result<Vec<(TopicPartition, PartitionReply)>, Lost> {
         let lane = self.fetch_lanes.get(call.slot).copied().unwrap_or(self.call_lane);
-        let link = self.cluster.link(call.node, lane).await?;
+        let node = call.node;
         let mut topics: Vec<(TopicName, Vec<(i32, Offset)>)> = Vec::new();
         for (topic_partition, offset) in call.partitions {
             match topics.last_mut() {
@@ -598,7 +602,7 @@ impl ConsumerHost {
             ..Default::default()
         };
         let timeout = self.cluster.request_timeout() + settings.fetch_wait_max;
-        let (response, version) = link.ask(4..=highest, timeout, |_| request)?.wait().await?;
+        let (response, version) = self.cluster.ask_for(node, lane, 4..=highest, timeout, |_| request).await?;
         Ok(self.read_fetched(response, version))
     }
 
@@ -691,9 +695,8 @@ impl ConsumerHost {
                     ..Default::default()
                 };
                 let timeout = settings.max_poll_interval.max(self.cluster.request_timeout()) + JOIN_GRACE;
-                let link = self.cluster.link(node, self.group_lane).await?;
                 // Version 5 names static members.
-                let (response, _) = link.ask(5..=9, timeout, |_| request)?.wait().await?;
+                let (response, _) = self.cluster.ask_for(node, self.group_lane, 5..=9, timeout, |_| request).await?;
                 let member_id = MemberId::from(response.member_id);
                 Ok(GroupReply::Join(match ErrorCode::from_wire(response.error_code) {
                     ErrorCode::None => Ok(Joined {
@@ -733,8 +736,7 @@ impl ConsumerHost {
                     ..Default::default()
                 };
                 let timeout = settings.max_poll_interval.max(self.cluster.request_timeout()) + JOIN_GRACE;
-                let link = self.cluster.link(node, self.group_lane).await?;
-                let (response, _) = link.ask(3..=5, timeout, |_| request)?.wait().await?;
+                let (response, _) = self.cluster.ask_for(node, self.group_lane, 3..=5, timeout, |_| request).await?;
                 let code = ErrorCode::from_wire(response.error_code);
                 Ok(GroupReply::Sync(code.into_result().map(|()| response.assignment)))
             }
@@ -760,7 +762,8 @@ impl ConsumerHost {
                     }],
                     ..Default::default()
                 };
-                let (response, _) = self.cluster.ask(node, self.group_lane, 3..=5, |_| request).await?;
+                // Not on the group's connection, which may be held by a JoinGroup.
+                let (response, _) = self.cluster.ask(node, self.call_lane, 3..=5, |_| request).await?;
                 let member = response.members.first().map_or(0, |member| member.error_code);
                 let code = if response.error_code == 0 { member } else { response.error_code };
                 Ok(GroupReply::Leave(ErrorCode::from_wire(code)))
