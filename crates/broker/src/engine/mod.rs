@@ -239,6 +239,7 @@ impl Engine {
         config.boot_id = boot_id;
         config.unsynced_files_max = open_files_max() / 2;
         config.checkpointing = Checkpointing::ByCaller;
+        let before = recovery::durability_before(folder);
         let (storage, report) = Storage::open(StdDisk::new(folder), config).map_err(|error| error.to_string())?;
         tracing::info!(folder = %folder.display(), ?report, "opened");
         let mut chance = Chance::from_seed(entropy());
@@ -264,7 +265,15 @@ impl Engine {
             wake_ups,
             failed: None,
         };
-        engine.recover(report.after_power_loss && durability == Durability::Os)?;
+        // Said before the first write that is not synced, and taken back only when all that was not is.
+        if durability == Durability::Os && before != Some(durability) {
+            recovery::remember_durability(folder, durability)?;
+        }
+        engine.recover(report.after_power_loss && before != Some(Durability::Sync))?;
+        if durability == Durability::Sync && before != Some(durability) {
+            engine.storage.checkpoint().map_err(|error| error.to_string())?;
+            recovery::remember_durability(folder, durability)?;
+        }
         Ok(engine)
     }
 

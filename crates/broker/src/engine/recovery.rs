@@ -3,13 +3,14 @@
 //! Live running and recovery are the same code from `apply` on. What was prepared gets its markers again, which is harmless
 //! where they were written already.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use atonce_coordinator::transaction::DecodeRecordError;
 use atonce_coordinator::{Entry, Shard};
 use atonce_kernel::TopicPartition;
 use atonce_kernel::chance::Chance;
-use atonce_log::IsolationLevel;
+use atonce_log::{Durability, IsolationLevel};
 
 use super::Engine;
 use crate::coordinator_batch::{self, Logged};
@@ -24,6 +25,10 @@ const READ_BYTES: usize = 1 << 20;
 
 /// The file in the data folder that holds the cluster's id, which clients compare across connections.
 const CLUSTER_ID_FILE: &str = "cluster.id";
+
+/// The file in the data folder that says under which durability it is being written: after a loss of power that tells
+/// whether acknowledged writes may be missing, whatever the durability is now.
+const DURABILITY_FILE: &str = "durability";
 
 impl Engine {
     /// Brings the coordinators to what their logs say, does what they owe, and shows all topics.
@@ -153,6 +158,37 @@ pub(super) fn cluster_id(folder: &Path, chance: &mut Chance) -> Result<String, S
         Err(error) => return Err(format!("{}: {error}", path.display())),
     }
     let id = chance.uuid().to_string();
-    std::fs::write(&path, &id).map_err(|error| format!("{}: {error}", path.display()))?;
+    write_durably(folder, CLUSTER_ID_FILE, &id)?;
     Ok(id)
+}
+
+/// Under which durability the folder was written last; `None` if nobody said.
+pub(super) fn durability_before(folder: &Path) -> Option<Durability> {
+    match std::fs::read_to_string(folder.join(DURABILITY_FILE)).ok()?.trim() {
+        "sync" => Some(Durability::Sync),
+        "os" => Some(Durability::Os),
+        _ => None,
+    }
+}
+
+/// Notes under which durability the folder is written from now on.
+pub(super) fn remember_durability(folder: &Path, durability: Durability) -> Result<(), String> {
+    let word = match durability {
+        Durability::Sync => "sync",
+        Durability::Os => "os",
+    };
+    write_durably(folder, DURABILITY_FILE, word)
+}
+
+/// Writes a small file that is there whole or not at all.
+fn write_durably(folder: &Path, name: &str, text: &str) -> Result<(), String> {
+    let (path, beside) = (folder.join(name), folder.join(format!("{name}.new")));
+    let write = || {
+        let mut file = std::fs::File::create(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&beside, &path)?;
+        std::fs::File::open(folder)?.sync_all()
+    };
+    write().map_err(|error| format!("{}: {error}", path.display()))
 }

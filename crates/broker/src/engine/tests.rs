@@ -57,10 +57,15 @@ fn commit(engine: &mut Engine, id: &TransactionalId, producer: ProducerIdentity)
 #[test]
 fn after_a_loss_of_power_with_unsynced_commits_every_transactional_id_begins_anew() {
     let ids = ["open", "used", "fresh"].map(TransactionalId::from);
-    // Under each durability: on the same boot all go on; on another, those whose commits were not synced do not.
-    for (durability, second_boot, begins_anew) in
-        [(Durability::Os, 1, false), (Durability::Os, 2, true), (Durability::Sync, 2, false)]
-    {
+    // On the same boot all go on; on another, those whose commits were not synced do not, under whichever durability
+    // they are found.
+    for (durability, then, second_boot, begins_anew) in [
+        (Durability::Os, Durability::Os, 1, false),
+        (Durability::Os, Durability::Os, 2, true),
+        (Durability::Os, Durability::Sync, 2, true),
+        (Durability::Sync, Durability::Sync, 2, false),
+        (Durability::Sync, Durability::Os, 2, false),
+    ] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut first = engine(folder.path(), durability, 1);
         first
@@ -73,9 +78,9 @@ fn after_a_loss_of_power_with_unsynced_commits_every_transactional_id_begins_ane
         first.commit();
         drop(first);
 
-        let mut second = engine(folder.path(), durability, second_boot);
+        let mut second = engine(folder.path(), then, second_boot);
         let ended = commit(&mut second, &ids[0], producers[0]);
-        assert_eq!(ended.is_err(), begins_anew, "{durability:?} on boot {second_boot}: {ended:?}");
+        assert_eq!(ended.is_err(), begins_anew, "{durability:?} then {then:?} on boot {second_boot}: {ended:?}");
         for (id, before) in ids.iter().zip(producers) {
             let after = init(&mut second, id);
             assert_eq!(before.id != after.id, begins_anew, "{id}: {before} then {after}");
