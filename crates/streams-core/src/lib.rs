@@ -5,7 +5,7 @@
 //! [`SourceRecord`], leaves as an [`OutputRecord`] or a [`ChangelogRecord`]; a store's bytes lie behind [`StateStore`].
 //!
 //! Read in this order: [`wire`] and [`record`] (what flows), [`dsl`] and [`processor`] (what a user writes), [`topology`] (the
-//! graph, its parts, its description), [`store`] (state, overlaid until the commit is known), [`task`] (one partition's work),
+//! graph, its parts, its description), [`mod@store`] (state, overlaid until the commit is known), [`task`] (one partition's work),
 //! [`commit`] (the machine of three guarantees), [`restore`] (which part of a change log to replay), [`assignment`] (tasks to
 //! members), [`partitioner`] (murmur2), [`test_driver`].
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm))]

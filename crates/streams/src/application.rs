@@ -199,7 +199,7 @@ async fn settle_former_workers(shared: &Shared, workers: usize) -> Result<(), Er
     if shared.guarantee == Guarantee::ExactlyOnce {
         for worker in former {
             let transactional_id = shared.transactional_id(worker);
-            Writer::initialise(&shared, transactional_id)
+            Writer::initialise(shared, transactional_id)
                 .await
                 .map_err(|error| Error::Worker { worker, source: error.into() })?;
         }
