@@ -16,7 +16,7 @@
 //! | `delete-topic x`, `hang-up a`, `wait 1000`, `tick`, `renew` | what their names say; `wait` alone sends no tick |
 //! | `crash` | all is lost but the log |
 //! | `given Empty P1/7 …` | a record of the log: `v=1`, `previous=`, `next=`, `timeout=` |
-//! | `describe`, `list` | the queries; `states=`, `pids=`, `duration=` |
+//! | `describe`, `list`, `ids` | the queries; `states=`, `pids=`, `duration=` |
 //! | `settled`, `slow` | from here on markers are written at once, or only by `marker` |
 //!
 //! The right side: the reply (`b:` before that of another), then after `|` the records, the notes in parentheses.
@@ -160,6 +160,9 @@ impl Scenario {
             }
             "describe" => return self.describe(&line),
             "list" => return self.list(&line),
+            "ids" => {
+                return self.host.shard.transactional_ids().map(TransactionalId::as_str).collect::<Vec<_>>().join(", ");
+            }
             _ => return self.ask(&line),
         }
         String::new()
