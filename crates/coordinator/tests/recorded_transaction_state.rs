@@ -19,8 +19,10 @@ use bytes::Bytes;
 mod transaction_host;
 use transaction_host::{Host, written};
 
-/// Key and value of every record, by segment.
-fn recorded() -> Vec<(String, Vec<(Bytes, Option<Bytes>)>)> {
+/// A segment's name, and the key and value of each of its records.
+type Segment = (String, Vec<(Bytes, Option<Bytes>)>);
+
+fn recorded() -> Vec<Segment> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/segments");
     let mut segments = Vec::new();
     for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
