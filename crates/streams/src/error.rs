@@ -10,7 +10,9 @@ use atonce_streams_core::store::StoreError;
 use atonce_streams_core::topology::LayoutError;
 
 /// Anything that ends an application, or keeps it from starting.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Debug` is its message: a `main` that returns it prints what a person can read.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The topology cannot work.
@@ -81,6 +83,12 @@ pub enum Error {
         /// Why.
         source: WorkerError,
     },
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Why a worker has ended.

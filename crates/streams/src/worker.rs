@@ -49,7 +49,7 @@ const IDLE_WAIT: Duration = Duration::from_millis(100);
 /// How often a commit may be that holds nothing but positions moved over control records.
 const CONTROL_RECORDS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A commit is not put off beyond so many bytes of store changes in memory.
+/// A commit is not put off beyond so many bytes of store changes, and of output that is held, in memory.
 const UNCOMMITTED_BYTES_MAX: usize = 64 << 20;
 
 /// How long another worker of the process may take to give a store back.
@@ -111,6 +111,7 @@ pub(crate) struct Worker {
     group: Option<GroupMetadata>,
     /// Output that waits for its offsets, under at most once.
     held: Vec<OutputRecord>,
+    held_bytes: usize,
     /// Of each change log, the last record of this commit.
     last_changes: BTreeMap<TopicPartition, Delivery>,
     uncommitted_since: Option<Instant>,
@@ -161,6 +162,7 @@ impl Worker {
             owner_of: HashMap::new(),
             group: None,
             held: Vec::new(),
+            held_bytes: 0,
             last_changes: BTreeMap::new(),
             uncommitted_since: None,
             uncommitted_records: 0,
@@ -281,7 +283,10 @@ impl Worker {
             add(&self.shared.counters.dropped_records, task.dropped() - dropped_before);
             let outputs = task.take_outputs();
             match self.commit.guarantee() {
-                Guarantee::AtMostOnce => self.held.extend(outputs),
+                Guarantee::AtMostOnce => {
+                    self.held_bytes += outputs.iter().map(bytes_of).sum::<usize>();
+                    self.held.extend(outputs);
+                }
                 Guarantee::AtLeastOnce | Guarantee::ExactlyOnce => {
                     if let Err(failure) = self.send_all(outputs).await {
                         return self.give_interval_up(failure).await;
@@ -426,7 +431,7 @@ impl Worker {
             }
         }
         self.owner_of.clear();
-        self.held.clear();
+        self.drop_held();
         self.last_changes.clear();
         self.group = None;
         self.uncommitted_since = None;
@@ -559,6 +564,7 @@ impl Worker {
         if !self.held.is_empty() {
             self.writer.flush().await?;
             let held = std::mem::take(&mut self.held);
+            self.held_bytes = 0;
             self.send_all(held).await?;
         }
         self.writer.flush().await
@@ -674,7 +680,7 @@ impl Worker {
         if self.has_uncommitted() {
             add(&self.shared.counters.aborted, 1);
         }
-        self.held.clear();
+        self.drop_held();
         self.last_changes.clear();
         self.uncommitted_since = None;
         self.uncommitted_records = 0;
@@ -697,9 +703,14 @@ impl Worker {
         Ok(())
     }
 
+    fn drop_held(&mut self) {
+        self.held.clear();
+        self.held_bytes = 0;
+    }
+
     fn is_commit_due(&self) -> bool {
         let is_over = self.uncommitted_since.is_some_and(|since| since.elapsed() >= self.commit_interval());
-        let bytes = || self.tasks.values().map(Task::uncommitted_bytes).sum::<usize>();
+        let bytes = || self.held_bytes + self.tasks.values().map(Task::uncommitted_bytes).sum::<usize>();
         self.uncommitted_since.is_some() && (is_over || bytes() > UNCOMMITTED_BYTES_MAX)
     }
 
@@ -752,6 +763,11 @@ fn source_record(record: ConsumerRecord) -> (TopicPartition, SourceRecord) {
     let headers =
         headers.into_iter().map(|header| atonce_streams_core::Header { key: header.key, value: header.value });
     (topic_partition, SourceRecord { offset, timestamp, key, value, headers: headers.collect() })
+}
+
+fn bytes_of(output: &OutputRecord) -> usize {
+    let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    size_of::<OutputRecord>() + length(&output.key) + length(&output.value)
 }
 
 fn producer_record(output: OutputRecord) -> ProducerRecord {
