@@ -340,6 +340,31 @@ fn an_abort_drops_what_was_not_sent_and_waits_for_what_was() {
 }
 
 #[test]
+fn nothing_new_leaves_while_a_batch_is_sent_again() {
+    let mut world = World::new(0);
+    world.is_calm = true;
+    world.pump();
+    append(&mut world.producer, world.now);
+    world.producer.flush();
+    world.pump();
+    world.deliver();
+    append(&mut world.producer, world.now);
+    world.producer.flush();
+    world.pump();
+    let lost = world.network.pop_front().expect("is in flight");
+    world.producer.handle_produce_lost(world.now, lost.id, true);
+    append(&mut world.producer, world.now);
+    world.producer.flush();
+    world.pass(10);
+    world.pump();
+    assert_eq!(world.network.len(), 1, "the same again");
+    assert_eq!(world.network[0].batches, lost.batches);
+    world.deliver();
+    world.pump();
+    assert_eq!(world.network.len(), 1, "and then the next");
+}
+
+#[test]
 fn linger_and_size_decide_when_a_batch_leaves() {
     let mut world = World::new(0);
     world.is_calm = true;

@@ -261,6 +261,39 @@ fn a_refused_repetition_of_a_commit_says_nothing_of_it() {
     assert_eq!(world.manager.statistics().unknown, 1);
 }
 
+/// By the tables it is aborted then; but a coordinator that has refused the repetition of what it may have done itself is
+/// not believed.
+#[test]
+fn a_commit_whose_repetition_makes_no_sense_and_whose_probe_is_fenced_is_unknown() {
+    let mut world = World::open(Protocol::V2);
+    world.manager.end(Outcome::Commit).expect("may end");
+    assert_eq!(world.asks(), "commit of 7/0");
+    world.manager.handle_lost(world.now, true);
+    world.pass_ms(100);
+    assert_eq!(world.asks(), "commit of 7/0, of another");
+    world.end_refused(ErrorCode::InvalidTxnState);
+    assert_eq!(world.asks(), "abort of 7/0");
+    world.end_refused(ErrorCode::ProducerFenced);
+    assert_eq!(world.ended().0, Settled::Unknown);
+}
+
+/// Neither commit nor abort: only a new epoch makes a clean start, and the outcome is not guessed.
+#[test]
+fn a_coordinator_that_contradicts_itself_is_asked_for_a_new_epoch() {
+    let mut world = World::open(Protocol::V2);
+    world.manager.end(Outcome::Commit).expect("may end");
+    assert_eq!(world.asks(), "commit of 7/0");
+    world.end_refused(ErrorCode::InvalidTxnState);
+    assert_eq!(world.asks(), "abort of 7/0");
+    world.end_refused(ErrorCode::InvalidTxnState);
+    assert_eq!(world.asks(), "init from 7/0");
+    world.answer(CoordinatorReply::InitProducerId(Ok(ProducerIdentity::new(7, 1))));
+    let (settled, error) = world.ended();
+    assert_eq!(settled, Settled::Unknown);
+    assert!(error.is_some());
+    assert!(world.manager.begin(Protocol::V2));
+}
+
 #[test]
 fn a_refused_epoch_in_mid_transaction_is_probed_while_its_user_waits() {
     let mut world = World::open(Protocol::V2);
