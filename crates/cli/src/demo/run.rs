@@ -104,8 +104,8 @@ impl<'a> Scene<'a> {
 
         let mut play = Play {
             scene: self,
-            worker: self.start_worker("a")?,
-            process_id: "a",
+            worker: self.start_worker(&process_id(0))?,
+            takeovers: 0,
             schedule: Schedule::new(self.setup.seed, self.setup.arguments.kills, self.setup.arguments.kill_wait_ms_max),
             totals: Status::default(),
             zombie: ZombieOutcome::None,
@@ -262,7 +262,8 @@ impl<'a> Scene<'a> {
 struct Play<'a> {
     scene: &'a Scene<'a>,
     worker: WorkerProcess,
-    process_id: &'static str,
+    /// How often another worker took over from a zombie: each has a process id, and a folder, of its own.
+    takeovers: u32,
     schedule: Schedule,
     /// What workers that are gone have reported.
     totals: Status,
@@ -317,7 +318,7 @@ impl Play<'_> {
         // Its successor aborts it, before it does anything else; the dead one could not report that.
         let left_open = self.scene.ends(&results, Isolation::ReadCommitted).await? != ends;
         self.totals.aborted += u64::from(left_open);
-        self.worker = self.scene.start_worker(self.process_id)?;
+        self.worker = self.scene.start_worker(&process_id(self.takeovers))?;
         if counts {
             self.schedule.count();
             // The reader ends only when it was told to, or has failed: then the demo ends with its failure.
@@ -328,11 +329,12 @@ impl Play<'_> {
 
     /// SIGSTOP; another worker, with a process id of its own, takes over; SIGCONT, and the first must be refused.
     async fn zombie(&mut self, shown: &Shown<'_>) -> Result<(), Failure> {
-        const SECOND: &str = "b";
         self.worker.stop()?;
         let fenced_before = self.worker.status().fenced;
         let counts = self.scene.is_input_left().await?;
-        let mut second = self.scene.start_worker(SECOND)?;
+        let first_id = process_id(self.takeovers);
+        self.takeovers += 1;
+        let mut second = self.scene.start_worker(&process_id(self.takeovers))?;
         let until = Instant::now() + STUCK_AFTER;
         while !second.until(Duration::from_millis(200), |status| status.committed > 0).await? {
             shown.show(self.schedule.counted(), self.scene.setup.arguments.kills);
@@ -345,11 +347,11 @@ impl Play<'_> {
         let refused = self.worker.until(REFUSAL_LIMIT, |status| status.fenced > fenced_before).await?;
         // It joins again after that, as it should; the demo goes on with the second alone.
         std::mem::swap(&mut self.worker, &mut second);
-        let (first_id, mut first) = (self.process_id, second);
-        self.process_id = SECOND;
+        let mut first = second;
         let (status, _) = first.end(END_LIMIT).await?;
         self.totals = self.totals.plus(status);
-        self.remove_from_group(first_id).await;
+        self.remove_from_group(&first_id).await;
+        // Otherwise it had nothing left to do when it was stopped, and there is another one.
         if counts {
             self.schedule.count();
         }
@@ -390,7 +392,10 @@ impl Play<'_> {
         if !clean {
             let last_words = self.worker.last_words();
             return Err(Failure::new(
-                format!("the worker {} did not end cleanly at SIGTERM; its last words:\n{last_words}", self.process_id),
+                format!(
+                    "the worker {} did not end cleanly at SIGTERM; its last words:\n{last_words}",
+                    process_id(self.takeovers)
+                ),
                 "that should not happen: please report it with the words above",
             ));
         }
@@ -443,7 +448,7 @@ impl Play<'_> {
         Failure::new(
             format!(
                 "the worker {} {what}, for {} seconds; it says {:?}\n{ends}\nits last words:\n{}",
-                self.process_id,
+                process_id(self.takeovers),
                 STUCK_AFTER.as_secs(),
                 self.worker.status(),
                 self.worker.last_words()
@@ -454,6 +459,11 @@ impl Play<'_> {
             ),
         )
     }
+}
+
+/// The name of the first worker, and of those who took over after it.
+fn process_id(takeovers: u32) -> String {
+    format!("worker-{takeovers}")
 }
 
 /// A task beside the play; it ends with its owner.
