@@ -16,7 +16,7 @@
 //!                                                             AbortableError ─end(abort)─> Ending
 //! ```
 //!
-//! Invariants: at most one coordinator request is in flight, for there is one [`Slot`]; success names the true outcome:
+//! Invariants: at most one coordinator request is in flight, for there is one place for it; success names the true outcome:
 //! `Committed` is said only after a coordinator's yes to this transaction's commit, `Aborted` only if no commit was asked
 //! for, or the coordinator's state excludes it; all else is `Unknown`. No transaction begins while one is in doubt.
 
