@@ -189,7 +189,8 @@ async fn settings_are_set_deleted_and_described_with_their_source() {
         let found = &response.results[0].configs[0];
         assert_eq!((found.value.as_deref().unwrap_or_default(), found.config_source), described, "{name}");
     }
-    // A compacted topic takes no record without a key.
-    let response = client.produce(9, None, "t", 0, plain_batch(&["v"])).await;
+    // A compacted topic takes no record without a key, and says which ones it means.
+    let response = client.produce(9, None, "t", 0, plain_batch(&["v", "w"])).await;
     assert_eq!(ErrorCode::from_wire(response.error_code), ErrorCode::InvalidRecord);
+    assert_eq!(response.record_errors.iter().map(|error| error.batch_index).collect::<Vec<_>>(), [0, 1]);
 }

@@ -13,8 +13,10 @@ use atonce_coordinator::transaction::{AddPartitions, Admission, Caller, Command,
 use atonce_kernel::{ProducerIdentity, Sequence, TopicPartition, TransactionalId};
 use atonce_log::{Origin, TransactionVersion, Verification, VerificationGuard};
 use atonce_protocol::messages::produce_request::ProduceRequest;
-use atonce_protocol::messages::produce_response::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
-use atonce_protocol::records::{Compression, ProducedRules, validate_produced};
+use atonce_protocol::messages::produce_response::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+};
+use atonce_protocol::records::{BatchView, Compression, ProducedRules, RecordError, validate_produced};
 use atonce_protocol::wire::Reader;
 use atonce_protocol::{ApiKey, ErrorCode};
 use bytes::Bytes;
@@ -53,7 +55,20 @@ struct PreparedTopic {
 
 struct PreparedPartition {
     partition: TopicPartition,
-    batch: Result<PreparedBatch, Refusal>,
+    batch: Result<PreparedBatch, Refused>,
+}
+
+/// A batch that is refused, and which of its records are to blame, by their index.
+#[derive(Clone)]
+struct Refused {
+    refusal: Refusal,
+    records: Vec<i32>,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, records: Vec::new() }
+    }
 }
 
 struct PreparedBatch {
@@ -76,7 +91,10 @@ fn prepare(call: &Call, request: ProduceRequest) -> Prepared {
                 .into_iter()
                 .map(|partition| PreparedPartition {
                     partition: TopicPartition::new(name.as_str(), partition.index),
-                    batch: topic.clone().and_then(|topic| check_batch(call, topic, partition.index, partition.records)),
+                    batch: topic
+                        .clone()
+                        .map_err(Refused::from)
+                        .and_then(|topic| check_batch(call, topic, partition.index, partition.records)),
                 })
                 .collect();
             PreparedTopic { name: data.name, id: data.topic_id, partitions }
@@ -95,7 +113,7 @@ fn prepare(call: &Call, request: ProduceRequest) -> Prepared {
     };
     if let Err(refusal) = refused {
         for partition in prepared.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-            partition.batch = Err(refusal.clone());
+            partition.batch = Err(refusal.clone().into());
         }
     }
     prepared
@@ -123,7 +141,7 @@ fn find_topic<'a>(
 }
 
 /// What can be said of a batch without any state.
-fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes>) -> Result<PreparedBatch, Refusal> {
+fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes>) -> Result<PreparedBatch, Refused> {
     let settings = &call.shared.settings;
     topic.partition(partition).ok_or_else(|| Refusal::of(ErrorCode::UnknownTopicOrPartition))?;
     let bytes = records.filter(|bytes| !bytes.is_empty()).ok_or_else(|| {
@@ -132,27 +150,47 @@ fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes
     let bytes_max =
         topic.configs.get("max.message.bytes").and_then(|text| text.parse().ok()).unwrap_or(settings.batch_bytes_max);
     if i64::try_from(bytes.len()).is_ok_and(|length| length > i64::from(bytes_max)) {
-        return Err(Refusal::new(
-            ErrorCode::MessageTooLarge,
-            format!("The batch is {} bytes long, and max.message.bytes of {} is {bytes_max}.", bytes.len(), topic.name),
-        ));
+        let what = "bytes long, and max.message.bytes of";
+        let message = format!("The batch is {} {what} {} is {bytes_max}.", bytes.len(), topic.name);
+        return Err(Refusal::new(ErrorCode::MessageTooLarge, message).into());
     }
     let is_compacted = topic
         .configs
         .get("cleanup.policy")
         .is_some_and(|policy| policy.split(',').any(|word| word.trim() == "compact"));
-    let rules = ProducedRules { requires_keys: is_compacted, decompressed_bytes_max: DECOMPRESSED_BYTES_MAX };
+    // Keys are asked for below, where each record without one is found and named.
+    let rules = ProducedRules { requires_keys: false, decompressed_bytes_max: DECOMPRESSED_BYTES_MAX };
     let batch =
         validate_produced(&bytes, rules).map_err(|error| Refusal::new(error.error_code(), error.to_string()))?;
     if call.version < 7 && batch.compression() == Ok(Compression::Zstd) {
-        return Err(Refusal::new(
-            ErrorCode::UnsupportedCompressionType,
-            "Produce requests up to version 6 may not carry zstd.",
-        ));
+        let message = "Produce requests up to version 6 may not carry zstd.";
+        return Err(Refusal::new(ErrorCode::UnsupportedCompressionType, message).into());
+    }
+    if is_compacted {
+        check_keys(topic, &batch)?;
     }
     let (producer, base_sequence, is_transactional) =
         (batch.producer(), batch.base_sequence(), batch.is_transactional());
     Ok(PreparedBatch { bytes, producer, base_sequence, is_transactional })
+}
+
+/// A record without a key could never be replaced, so a compacted topic takes none.
+fn check_keys(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refused> {
+    let unreadable = |error: RecordError| Refusal::new(error.error_code(), error.to_string());
+    let payload = batch.decompress(DECOMPRESSED_BYTES_MAX).map_err(unreadable)?;
+    let mut records = Vec::new();
+    for record in batch.records_in(&payload) {
+        let record = record.map_err(unreadable)?;
+        if record.key.is_none() {
+            records.push(record.offset_delta);
+        }
+    }
+    if records.is_empty() {
+        return Ok(());
+    }
+    let message =
+        format!("Compacted topic {} cannot accept a record without a key: {} came.", topic.name, records.len());
+    Err(Refused { refusal: Refusal::new(ErrorCode::InvalidRecord, message), records })
 }
 
 /// A request is part of one transaction at most, and says of which.
@@ -273,14 +311,14 @@ fn append(
     partition: &TopicPartition,
     batch: &PreparedBatch,
     verified: Result<Option<VerificationGuard>, Refusal>,
-) -> Result<atonce_log::Appended, Refusal> {
+) -> Result<atonce_log::Appended, Refused> {
     let guard = verified?;
     engine
         .append(partition, &batch.bytes, Origin::Client { guard })
-        .map_err(|error| Refusal::new(append_error_code(&error), error.to_string()))
+        .map_err(|error| Refusal::new(append_error_code(&error), error.to_string()).into())
 }
 
-fn respond(index: i32, appended: Result<atonce_log::Appended, Refusal>) -> PartitionProduceResponse {
+fn respond(index: i32, appended: Result<atonce_log::Appended, Refused>) -> PartitionProduceResponse {
     match appended {
         Ok(appended) => PartitionProduceResponse {
             index,
@@ -289,11 +327,15 @@ fn respond(index: i32, appended: Result<atonce_log::Appended, Refusal>) -> Parti
             log_start_offset: appended.log_start_offset,
             ..Default::default()
         },
-        Err(refusal) => PartitionProduceResponse {
+        Err(Refused { refusal, records }) => PartitionProduceResponse {
             index,
             error_code: refusal.code.to_i16(),
             base_offset: -1,
             log_start_offset: -1,
+            record_errors: records
+                .into_iter()
+                .map(|batch_index| BatchIndexAndErrorMessage { batch_index, ..Default::default() })
+                .collect(),
             error_message: Some(refusal.message),
             ..Default::default()
         },
