@@ -55,6 +55,9 @@ pub struct StorageConfig {
     pub reserve_bytes: u64,
     /// Largest segment, unless the topic's `segment.bytes` says otherwise.
     pub segment_bytes: u64,
+    /// Open although the journal is damaged, with what stands before the damage: what was acknowledged after it is lost.
+    /// Only when told by somebody who has seen the error, and has a copy of the folder.
+    pub salvage: bool,
     /// Raise the leader epoch when power loss has undone what readers may have seen (durability `os`). Only for a holder
     /// whose Metadata and OffsetForLeaderEpoch answer with [`Storage::leader_epoch`](crate::Storage::leader_epoch): a
     /// client that reads a batch of a later epoch than Metadata knows waits for newer Metadata, for ever.
@@ -80,6 +83,7 @@ impl StorageConfig {
             open_files_max: 256,
             reserve_bytes: 8 << 20,
             segment_bytes: 1 << 30,
+            salvage: false,
             raise_leader_epoch: false,
             boot_id: None,
         }
@@ -101,6 +105,8 @@ pub struct RecoveryReport {
     pub entries_replayed: u64,
     /// A torn group was found at the journal's end, and dropped: nobody was told that it was there.
     pub torn_tail_dropped: bool,
+    /// The journal was damaged, and cut there, as [`StorageConfig::salvage`] said.
+    pub salvaged: bool,
     /// Segments cut back to what the checkpoint vouches for.
     pub segments_cut: u64,
 }

@@ -349,17 +349,27 @@ impl GroupHeader {
 }
 
 /// Where a journal ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     /// Behind the last whole group.
     pub(crate) place: Place,
-    /// Something begins there that is not whole.
-    pub(crate) is_torn: bool,
+    pub(crate) tail: Tail,
+}
+
+/// What stands behind the last whole group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// Nothing.
+    Clean,
+    /// Something that was being written; nobody was told that it was there.
+    Torn,
+    /// Something that was synced once.
+    Damaged { path: PathBuf, position: u64, what: String },
 }
 
 /// Reads all whole groups from `start` on, in order. `visit` gets each payload.
 ///
-/// Errors: `Corrupt` if a group is damaged that a later one knows to have been synced; those of `visit`.
+/// Errors: those of the disk, and of `visit`.
 pub(crate) fn scan<D: Disk>(
     disk: &D,
     files: &BTreeMap<u64, PathBuf>,
@@ -385,8 +395,8 @@ pub(crate) fn scan<D: Disk>(
             file = Some((path, next_file));
             continue;
         }
-        let is_torn = check_tail(disk, files, &place)?;
-        return Ok(End { place, is_torn });
+        let tail = check_tail(disk, files, &place)?;
+        return Ok(End { place, tail });
     }
 }
 
@@ -452,8 +462,8 @@ fn read_exactly<F: DiskFile>(file: &F, buffer: &mut [u8], position: u64, path: &
 
 /// Looks behind the end for groups that are whole in themselves. If one of them knows the first bad group to have
 /// been synced, that one was acknowledged, and is damaged. Returns whether anything was being written there.
-fn check_tail<D: Disk>(disk: &D, files: &BTreeMap<u64, PathBuf>, end: &Place) -> Result<bool, OpenError> {
-    let mut is_torn = false;
+fn check_tail<D: Disk>(disk: &D, files: &BTreeMap<u64, PathBuf>, end: &Place) -> Result<Tail, OpenError> {
+    let mut tail = Tail::Clean;
     for (number, path) in files.range(end.file_number..) {
         let file = disk.open(path).map_err(|error| OpenError::disk("opening", path, &error))?;
         let length = file.length().map_err(|error| OpenError::disk("reading the length", path, &error))?;
@@ -467,11 +477,11 @@ fn check_tail<D: Disk>(disk: &D, files: &BTreeMap<u64, PathBuf>, end: &Place) ->
                 && header.file_number == *number
                 && header.group_number >= end.group_number
             {
-                is_torn = true;
+                tail = Tail::Torn;
                 if header.synced_group >= end.group_number
                     && read_payload(&file, path, &header_bytes, &header, offset, length)?.is_some()
                 {
-                    return Err(OpenError::Corrupt {
+                    return Ok(Tail::Damaged {
                         path: files.get(&end.file_number).unwrap_or(path).clone(),
                         position: end.offset,
                         what: format!(
@@ -484,7 +494,7 @@ fn check_tail<D: Disk>(disk: &D, files: &BTreeMap<u64, PathBuf>, end: &Place) ->
             offset += BLOCK_BYTES;
         }
     }
-    Ok(is_torn)
+    Ok(tail)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::config::{Durability, RecoveryReport, StorageConfig};
 use crate::entry::Entry;
 use crate::error::{JournalFailed, OpenError};
 use crate::fields::Fields;
-use crate::journal::{self, BLOCK_BYTES, Journal, Place, scan};
+use crate::journal::{self, BLOCK_BYTES, Journal, Place, Tail, scan};
 use crate::partition::{
     ABORTED_BYTES, FoundFiles, GroupRange, METADATA_FILE, Partition, SegmentFiles, Settings, Shared,
 };
@@ -127,6 +127,12 @@ fn recover<D: Disk>(
     check_start(&*disk, &journal_folder, &files, &start)?;
     let mut contents = Contents::default();
     let end = scan(&*disk, &files, start, |path, place, payload| contents.add(path, place, &payload))?;
+    let (is_torn, is_salvaged) = match end.tail {
+        Tail::Clean => (false, false),
+        Tail::Torn => (true, false),
+        Tail::Damaged { .. } if config.salvage => (false, true),
+        Tail::Damaged { path, position, what } => return Err(OpenError::Corrupt { path, position, what }),
+    };
     let plan = Plan::choose(&*disk, &directory, &checkpoint, &contents.dead)?;
 
     let is_clean = remove_clean_mark(&*disk, &directory)?;
@@ -139,7 +145,8 @@ fn recover<D: Disk>(
         after_power_loss,
         groups_replayed: contents.groups,
         entries_replayed: contents.entries,
-        torn_tail_dropped: end.is_torn,
+        torn_tail_dropped: is_torn,
+        salvaged: is_salvaged,
         segments_cut: plan.cut.len() as u64,
     };
     // Readers may have seen offsets that are lost now and will be given to other records: a new epoch tells them.

@@ -158,6 +158,12 @@ fn a_damaged_group_that_was_synced_is_named_and_nothing_is_changed() {
     let OpenError::Corrupt { path, position, .. } = &error else { panic!("{error}") };
     assert_eq!((path.as_path(), *position), (journal.as_path(), 4096));
     assert!(disk.points() <= 2, "folders were synced, and that is all: {}", disk.points());
+    // Told to, it opens with what stands before; "b" and "c" are lost with "a".
+    let mut salvage = config();
+    salvage.salvage = true;
+    let (storage, report) = open_with(&disk, salvage);
+    assert!(report.salvaged && !report.torn_tail_dropped);
+    assert!(committed(&storage, &tp("t", 0)).is_empty());
 }
 
 #[test]
