@@ -386,7 +386,7 @@ mod tests {
         text
     }
 
-    /// Regenerate with `UPDATE_EXPECTED=1`, and review the difference.
+    /// Regenerate with `ATONCE_REGENERATE=1`, and review the difference.
     #[test]
     fn every_code_has_a_verdict_for_every_operation() {
         let mut expected =
@@ -397,7 +397,7 @@ mod tests {
         expected.push('\n');
         expected.push_str(&table());
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/error_classes.txt");
-        if std::env::var_os("UPDATE_EXPECTED").is_some() {
+        if std::env::var_os("ATONCE_REGENERATE").is_some() {
             std::fs::write(path, &expected).expect("the table is written");
         }
         let kept = std::fs::read_to_string(path).expect("testdata/error_classes.txt is there");

@@ -8,9 +8,13 @@ use bytes::Bytes;
 /// The documentation of this repository, put together when the binary was built.
 static OWN_DOCUMENTATION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/documentation.txt"));
 
-/// The longest line that is sent as one record. A topic takes batches of 1 MiB by default, and a word becomes the
-/// key and the value of one record in the repartition topic: half of that, less room for what surrounds it.
+/// The longest line that is sent as one record. A topic takes batches of 1 MiB by default: half of that, less room for
+/// what surrounds it.
 const LINE_BYTES_MAX: usize = 500 * 1024;
+
+/// The longest word that is counted as one. A word becomes a key of the worker's store, which holds keys of up to 65,535 bytes,
+/// less room for what may stand before it.
+const WORD_BYTES_MAX: usize = 60 * 1024;
 
 /// Where the text comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,26 +66,36 @@ impl std::fmt::Display for Source {
 pub(crate) struct Input {
     /// Lines without their ends.
     pub lines: Vec<Bytes>,
-    /// How many lines were longer than a record may be, and became several.
+    /// How many lines were longer than a record may be, or had a word too long, and became several.
     pub cut_lines: u64,
-    /// How many words were longer than that too, and became several words.
+    /// How many words were longer than a key may be, and became several words.
     pub cut_words: u64,
+}
+
+/// How long a line and a word may be, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    line: usize,
+    /// At most that of a line.
+    word: usize,
 }
 
 impl Input {
     /// Cuts `text` into lines, and lines that no record can hold into several, between words where there are such.
     pub(crate) fn of(text: &Bytes) -> Self {
-        Self::with_limit(text, LINE_BYTES_MAX)
+        Self::with_limits(text, Limits { line: LINE_BYTES_MAX, word: WORD_BYTES_MAX })
     }
 
-    fn with_limit(text: &Bytes, limit: usize) -> Self {
+    fn with_limits(text: &Bytes, limits: Limits) -> Self {
         let mut input = Self { lines: Vec::new(), cut_lines: 0, cut_words: 0 };
         for line in text.split(|byte| *byte == b'\n') {
-            if line.len() <= limit {
+            let fits = line.len() <= limits.word
+                || (line.len() <= limits.line && super::words::words(line).all(|word| word.len() <= limits.word));
+            if fits {
                 input.lines.push(text.slice_ref(line));
             } else {
                 input.cut_lines += 1;
-                input.push_pieces(text, line, limit);
+                input.push_pieces(text, line, limits);
             }
         }
         // What follows the last line end is a line only if there is something.
@@ -91,23 +105,23 @@ impl Input {
         input
     }
 
-    fn push_pieces(&mut self, text: &Bytes, line: &[u8], limit: usize) {
+    fn push_pieces(&mut self, text: &Bytes, line: &[u8], limits: Limits) {
         let place = |word: &[u8]| word.as_ptr() as usize - line.as_ptr() as usize;
+        // The piece so far: it begins and ends with a word.
         let (mut start, mut end) = (0, 0);
         for word in super::words::words(line) {
             let (word_start, word_end) = (place(word), place(word) + word.len());
-            if word_end - start > limit && end > start {
+            let is_too_long = word.len() > limits.word;
+            if end > start && (is_too_long || word_end - start > limits.line) {
                 self.lines.push(text.slice_ref(&line[start..end]));
-                start = word_start;
+                end = start;
             }
-            end = word_end;
-            if end - start > limit {
-                // Only a word longer than a record can lead here, or the gap before it.
-                self.cut_words += u64::from(word.len() > limit);
-                for piece in word.chunks(limit) {
-                    self.lines.push(text.slice_ref(piece));
-                }
-                start = word_end;
+            if is_too_long {
+                self.cut_words += 1;
+                self.lines.extend(word.chunks(limits.word).map(|piece| text.slice_ref(piece)));
+            } else {
+                start = if end > start { start } else { word_start };
+                end = word_end;
             }
         }
         if end > start {
@@ -120,30 +134,30 @@ impl Input {
 mod tests {
     use super::*;
 
-    fn lines(text: &'static str, limit: usize) -> (Vec<String>, u64, u64) {
-        let input = Input::with_limit(&Bytes::from_static(text.as_bytes()), limit);
+    fn lines(text: &'static str, line: usize, word: usize) -> (Vec<String>, u64, u64) {
+        let input = Input::with_limits(&Bytes::from_static(text.as_bytes()), Limits { line, word });
         let lines = input.lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
         (lines, input.cut_lines, input.cut_words)
     }
 
     #[test]
     fn text_is_cut_at_line_ends() {
-        assert_eq!(lines("a b\n\nc", 100), (vec!["a b".into(), String::new(), "c".into()], 0, 0));
-        assert_eq!(lines("a b\n", 100), (vec!["a b".into()], 0, 0));
-        assert_eq!(lines("", 100), (vec![], 0, 0));
+        assert_eq!(lines("a b\n\nc", 100, 100), (vec!["a b".into(), String::new(), "c".into()], 0, 0));
+        assert_eq!(lines("a b\n", 100, 100), (vec!["a b".into()], 0, 0));
+        assert_eq!(lines("", 100, 100), (vec![], 0, 0));
     }
 
     #[test]
     fn a_long_line_is_cut_between_words() {
-        let (cut, cut_lines, cut_words) = lines("aa bb cc dd\nee", 6);
-        assert_eq!(cut, ["aa bb", "cc dd", "ee"]);
+        let (cut, cut_lines, cut_words) = lines("aa  bb cc dd\nee", 6, 6);
+        assert_eq!(cut, ["aa  bb", "cc dd", "ee"]);
         assert_eq!((cut_lines, cut_words), (1, 0));
     }
 
     #[test]
     fn a_word_that_no_record_holds_is_cut_and_counted() {
-        let (cut, cut_lines, cut_words) = lines("a bbbbbbbbbb c", 4);
-        assert_eq!(cut, ["a", "bbbb", "bbbb", "bb", " c"]);
+        let (cut, cut_lines, cut_words) = lines("a bbbbbbbbbb c", 8, 4);
+        assert_eq!(cut, ["a", "bbbb", "bbbb", "bb", "c"]);
         assert_eq!((cut_lines, cut_words), (1, 1));
     }
 
@@ -153,8 +167,11 @@ mod tests {
         for _ in 0..500 {
             let text: Vec<u8> = (0..chance.below(60)).map(|_| b" \nabc"[chance.below(5) as usize]).collect();
             let text = Bytes::from(text);
-            let input = Input::with_limit(&text, 7);
+            let word = usize::try_from(1 + chance.below(7)).expect("small");
+            let input = Input::with_limits(&text, Limits { line: 7, word });
             assert!(input.lines.iter().all(|line| line.len() <= 7), "{:?}", input.lines);
+            let fits = |line: &Bytes| super::super::words::words(line).all(|one| one.len() <= word);
+            assert!(input.lines.iter().all(fits), "{:?}", input.lines);
             let whole: Vec<u8> = text.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
             let cut: Vec<u8> = input.lines.iter().flatten().copied().filter(|b| !b.is_ascii_whitespace()).collect();
             assert_eq!(whole, cut, "{text:?}");
