@@ -16,8 +16,8 @@
 //! Invariants: an answer leaves when all that it depends on is durable; bytes from outside get an answer or a closed
 //! connection, and never stop another one; what is advertised is what is served.
 //!
-//! Read in this order: [`broker`], [`connection`], [`api`] (with one API, say `api/end_txn.rs`), [`engine`]; then what they use:
-//! [`configuration`], [`directory`], [`coordinator_batch`], [`disk`].
+//! Read in this order: `broker`, `connection`, `api` (with one API, say `api/end_txn.rs`), `engine`; then what they use:
+//! `configuration`, `directory`, `coordinator_batch`, `disk`.
 
 mod api;
 mod broker;
