@@ -6,8 +6,8 @@
 //! Read in this order: `demo`, the proof; then `commands`, one file per command; `failure`, what errors look like.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its user")]
 
-mod commands;
 mod demo;
+mod commands;
 mod failure;
 
 use std::io::IsTerminal;

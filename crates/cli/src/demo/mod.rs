@@ -4,22 +4,22 @@
 //! The parts, from the pure ones up: [`words`] says what a word is, [`input`] what is counted, [`checker`] judges,
 //! [`schedule`] draws the kills, [`report`] says it to people and programs. Around them are loops that only do: [`loader`] writes
 //! lines, [`worker`] is the application in a process of its own, [`worker_process`] holds it by its pid, [`reader`] takes what came
-//! out, [`cluster`] is where it happens, and [`run`] is one guarantee from beginning to end.
+//! out, [`cluster`] is where it happens, and [`mod@run`] is one guarantee from beginning to end.
 //!
 //! The demo uses nothing that a user of the libraries could not use, and its judge looks at the results from outside only. It knows
 //! neither how the worker reaches its guarantee nor whether the broker is ours.
 
-mod checker;
-mod cluster;
-mod input;
-mod loader;
-mod reader;
-mod report;
 mod run;
+mod checker;
 mod schedule;
+mod input;
 mod words;
+mod report;
+mod loader;
 pub(crate) mod worker;
 mod worker_process;
+mod reader;
+mod cluster;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
