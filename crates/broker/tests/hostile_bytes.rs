@@ -4,7 +4,9 @@ mod raw_client;
 
 use atonce_broker::Broker;
 use atonce_protocol::messages::api_versions_request::ApiVersionsRequest;
-use atonce_protocol::messages::metadata_request::MetadataRequest;
+use atonce_protocol::messages::describe_configs_request::{DescribeConfigsRequest, DescribeConfigsResource};
+use atonce_protocol::messages::describe_groups_request::DescribeGroupsRequest;
+use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use atonce_protocol::{ApiKey, ErrorCode};
 use raw_client::{RawClient, batch, broker, plain_batch, produce_request};
 
@@ -170,4 +172,19 @@ async fn answers_come_in_the_order_of_requests_however_they_are_sent() {
     }
     let expected: Vec<String> = (0..50).map(|i| i.to_string()).collect();
     assert_eq!(client.read("t", 0, true).await, expected);
+}
+
+#[tokio::test]
+async fn what_is_named_again_and_again_is_described_once() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 100).await;
+    let topic = MetadataRequestTopic { name: Some("t".to_owned()), ..Default::default() };
+    let request = MetadataRequest { topics: Some(vec![topic; 10_000]), ..Default::default() };
+    assert_eq!(client.call(9, &request).await.topics.len(), 1);
+    let resource = DescribeConfigsResource { resource_type: 4, resource_name: "1".to_owned(), ..Default::default() };
+    let request = DescribeConfigsRequest { resources: vec![resource; 10_000], ..Default::default() };
+    assert_eq!(client.call(4, &request).await.results.len(), 1);
+    let request = DescribeGroupsRequest { groups: vec!["g".to_owned(); 10_000], ..Default::default() };
+    assert_eq!(client.call(5, &request).await.groups.len(), 1);
 }

@@ -51,7 +51,8 @@ fn broker_entries(settings: &Settings) -> impl Iterator<Item = Entry> {
 }
 
 async fn handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
-    let DescribeConfigsRequest { resources, include_synonyms, include_documentation, .. } = request;
+    let DescribeConfigsRequest { mut resources, include_synonyms, include_documentation, .. } = request;
+    super::without_repetition(&mut resources, |resource| (resource.resource_type, resource.resource_name.clone()));
     let results = resources
         .into_iter()
         .map(|resource| {

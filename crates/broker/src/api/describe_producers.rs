@@ -19,8 +19,12 @@ fn handle(
     request: DescribeProducersRequest,
     reply: Reply<DescribeProducersResponse>,
 ) {
-    let topics = request
-        .topics
+    let mut topics = request.topics;
+    super::without_repetition(&mut topics, |topic| topic.name.clone());
+    for topic in &mut topics {
+        super::without_repetition(&mut topic.partition_indexes, |index| *index);
+    }
+    let topics = topics
         .into_iter()
         .map(|topic| TopicResponse {
             partitions: topic.partition_indexes.iter().map(|index| describe(engine, &topic.name, *index)).collect(),

@@ -18,9 +18,10 @@ pub(super) const API: Api =
 fn handle(
     engine: &mut Engine,
     _call: &Call,
-    request: DescribeTransactionsRequest,
+    mut request: DescribeTransactionsRequest,
     reply: Reply<DescribeTransactionsResponse>,
 ) {
+    super::without_repetition(&mut request.transactional_ids, String::clone);
     let transaction_states = request.transactional_ids.into_iter().map(|id| describe(engine, id)).collect();
     engine.answer(reply, DescribeTransactionsResponse { transaction_states, ..Default::default() });
 }

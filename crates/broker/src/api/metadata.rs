@@ -35,7 +35,8 @@ async fn handle(call: Call, request: MetadataRequest) -> MetadataResponse {
     let asked = request.topics.filter(|topics| call.version > 0 || !topics.is_empty());
     let topics = match asked {
         None => call.shared.directory.topics().iter().map(|topic| describe(&call, topic, operations)).collect(),
-        Some(asked) => {
+        Some(mut asked) => {
+            super::without_repetition(&mut asked, |topic| (topic.name.clone(), topic.topic_id));
             let mut found = Vec::new();
             for topic in asked {
                 found.push(match topic.name {

@@ -249,6 +249,13 @@ impl Call {
     }
 }
 
+/// Leaves each thing that is asked for once. A few bytes that name a thing again and again must not be answered with its
+/// whole description each time.
+fn without_repetition<T, K: Ord>(asked: &mut Vec<T>, name: impl Fn(&T) -> K) {
+    let mut seen = std::collections::BTreeSet::new();
+    asked.retain(|thing| seen.insert(name(thing)));
+}
+
 /// An answer, encoded.
 pub(crate) fn answer<M: Message>(call: &Call, response: &M) -> Answer {
     encode(call.key, call.version, call.correlation_id, response)
