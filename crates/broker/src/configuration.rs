@@ -251,6 +251,16 @@ pub(crate) fn find(table: &'static [Key], name: &str) -> Result<&'static Key, Co
     table.iter().find(|key| key.name == name).ok_or_else(|| ConfigurationError::UnknownKey(name.to_owned()))
 }
 
+/// What holds for a topic for which `given` was set.
+///
+/// Panics: if there is no such key.
+pub(crate) fn topic_value<'a>(given: &'a BTreeMap<String, String>, name: &'static str) -> &'a str {
+    match given.get(name) {
+        Some(value) => value,
+        None => find(TOPIC_KEYS, name).expect("asked for by its name in the table").default,
+    }
+}
+
 /// What was set for the broker; all else has its default.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Properties {

@@ -14,6 +14,7 @@ use atonce_protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
+use atonce_protocol::records::{BatchBuilder, BatchOptions};
 use raw_client::{RawClient, broker, plain_batch};
 
 fn topic(name: &str) -> CreatableTopic {
@@ -193,4 +194,44 @@ async fn settings_are_set_deleted_and_described_with_their_source() {
     let response = client.produce(9, None, "t", 0, plain_batch(&["v", "w"])).await;
     assert_eq!(ErrorCode::from_wire(response.error_code), ErrorCode::InvalidRecord);
     assert_eq!(response.record_errors.iter().map(|error| error.batch_index).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[tokio::test]
+async fn records_from_too_far_a_time_are_refused() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    let config = |name: &str, value: &str| CreatableTopicConfig {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+        ..Default::default()
+    };
+    let topics = vec![
+        topic("plain"),
+        CreatableTopic { configs: vec![config("message.timestamp.before.max.ms", "1000")], ..topic("recent") },
+        CreatableTopic { configs: vec![config("message.timestamp.type", "LogAppendTime")], ..topic("stamped") },
+    ];
+    let request = CreateTopicsRequest { topics, ..Default::default() };
+    assert!(client.call(7, &request).await.topics.iter().all(|topic| topic.error_code == 0));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let now = i64::try_from(now.as_millis()).expect("before the end of time");
+    let hour = 3_600_000;
+    let rows = [
+        ("plain", now, ErrorCode::None),
+        ("plain", now + hour / 2, ErrorCode::None),
+        ("plain", now + 2 * hour, ErrorCode::InvalidTimestamp),
+        ("plain", 0, ErrorCode::None),
+        ("plain", -1, ErrorCode::None),
+        ("recent", now - hour, ErrorCode::InvalidTimestamp),
+        ("recent", now, ErrorCode::None),
+        ("stamped", now + 2 * hour, ErrorCode::None),
+    ];
+    for (topic, timestamp, expected) in rows {
+        let mut builder = BatchBuilder::default();
+        builder.append(timestamp, None, Some(b"v"), []).expect("it fits");
+        let batch = builder.finish(&BatchOptions::default()).expect("a batch");
+        let response = client.produce(9, None, topic, 0, batch).await;
+        assert_eq!(ErrorCode::from_wire(response.error_code), expected, "{topic} at {timestamp}");
+        let is_stamped = topic == "stamped" && expected == ErrorCode::None;
+        assert_eq!(response.log_append_time_ms >= now, is_stamped, "{topic}");
+    }
 }

@@ -22,9 +22,10 @@ use atonce_protocol::{ApiKey, ErrorCode};
 use bytes::Bytes;
 
 use super::{Api, Call, Reply};
+use crate::configuration;
 use crate::connection::PendingAnswer;
 use crate::directory::{Topic, Topics};
-use crate::engine::{Engine, Refusal, append_error_code};
+use crate::engine::{Engine, Refusal, append_error_code, wall_clock};
 use crate::topic_name;
 
 pub(super) const API: Api =
@@ -154,10 +155,8 @@ fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes
         let message = format!("The batch is {} {what} {} is {bytes_max}.", bytes.len(), topic.name);
         return Err(Refusal::new(ErrorCode::MessageTooLarge, message).into());
     }
-    let is_compacted = topic
-        .configs
-        .get("cleanup.policy")
-        .is_some_and(|policy| policy.split(',').any(|word| word.trim() == "compact"));
+    let policy = configuration::topic_value(&topic.configs, "cleanup.policy");
+    let is_compacted = policy.split(',').any(|word| word.trim() == "compact");
     // Keys are asked for below, where each record without one is found and named.
     let rules = ProducedRules { requires_keys: false, decompressed_bytes_max: DECOMPRESSED_BYTES_MAX };
     let batch =
@@ -169,9 +168,31 @@ fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes
     if is_compacted {
         check_keys(topic, &batch)?;
     }
+    check_timestamps(topic, &batch)?;
     let (producer, base_sequence, is_transactional) =
         (batch.producer(), batch.base_sequence(), batch.is_transactional());
     Ok(PreparedBatch { bytes, producer, base_sequence, is_transactional })
+}
+
+/// A record from the far future would keep its segment for ever, one from the far past would lose it at once. A topic that
+/// stamps its records itself does not mind.
+fn check_timestamps(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refusal> {
+    let setting = |name| configuration::topic_value(&topic.configs, name);
+    if setting("message.timestamp.type") == "LogAppendTime" {
+        return Ok(());
+    }
+    let limit = |name| setting(name).parse::<i64>().unwrap_or(i64::MAX);
+    let now = wall_clock().0;
+    let latest = now.saturating_add(limit("message.timestamp.after.max.ms"));
+    let earliest = now.saturating_sub(limit("message.timestamp.before.max.ms"));
+    for timestamp in [batch.base_timestamp(), batch.max_timestamp()] {
+        if timestamp >= 0 && !(earliest..=latest).contains(&timestamp) {
+            let message =
+                format!("Timestamp {timestamp} is out of the range {earliest} to {latest} of {}.", topic.name);
+            return Err(Refusal::new(ErrorCode::InvalidTimestamp, message));
+        }
+    }
+    Ok(())
 }
 
 /// A record without a key could never be replaced, so a compacted topic takes none.

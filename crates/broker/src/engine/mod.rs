@@ -560,7 +560,7 @@ fn open_files_max() -> usize {
     limit.map_or(OPEN_FILES_MAX, |limit| usize::try_from(limit).unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX))
 }
 
-fn wall_clock() -> Timestamp {
+pub(crate) fn wall_clock() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
