@@ -109,12 +109,16 @@ impl ApplicationBuilder {
             }
             None => return Err(Error::Connect(ConnectError::NotAnAddress { text: String::new() })),
         };
-        let admin = client.admin();
-        let topics = internal_topics::prepare(&admin, &self.topology, &self.application_id).await?;
         let state_dir = self.state_dir.unwrap_or_else(|| std::env::temp_dir().join("atonce-streams"));
         let (application_id, process_id) = (self.application_id.clone(), self.process_id);
-        let folder = tokio::task::spawn_blocking(move || StateFolder::open(&state_dir, &application_id, process_id));
-        let folder = match folder.await {
+        // Beside each other: after a crash the stores' journal is replayed here, and the group is waiting.
+        let admin = client.admin();
+        let (topics, folder) = tokio::join!(
+            internal_topics::prepare(&admin, &self.topology, &self.application_id),
+            tokio::task::spawn_blocking(move || StateFolder::open(&state_dir, &application_id, process_id)),
+        );
+        let topics = topics?;
+        let folder = match folder {
             Ok(folder) => folder?,
             Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
         };

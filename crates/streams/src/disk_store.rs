@@ -8,10 +8,11 @@
 //!   change log gives back. A clean close syncs.
 //!
 //! Layout: a keyspace `<task>.<store>` for each store; key `0x00 "position"`: the [`StorePosition`]; keys `0x01 ‖ key`: the entries.
+//! The engine takes keys up to 65,535 bytes, and Kafka's may be longer: see [`long_keys`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -174,6 +175,29 @@ impl DiskStore {
     fn failed(&self, source: fjall::Error) -> StoreError {
         engine_error(&self.name, source)
     }
+
+    /// The long keys that begin alike; see [`long_keys`].
+    fn shared_entry(&self, place: &[u8]) -> Result<BTreeMap<Vec<u8>, Bytes>, StoreError> {
+        match self.keyspace.get(place).map_err(|error| self.failed(error))? {
+            Some(bytes) => long_keys::decode(&bytes).ok_or_else(|| self.unreadable()),
+            None => Ok(BTreeMap::new()),
+        }
+    }
+
+    fn unreadable(&self) -> StoreError {
+        let source = Box::from(
+            "an entry of long keys is not what was written; delete the store, and its change log rebuilds it",
+        );
+        StoreError::Engine { store: self.name.clone(), source }
+    }
+}
+
+/// A bound of a scan. A long key's place is always looked into: what else lies there is left out afterwards.
+fn bound(key: &[u8], bound: fn(Vec<u8>) -> Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    match long_keys::place(key) {
+        Some(place) => Bound::Included(place),
+        None => bound(data_key(key)),
+    }
 }
 
 fn data_key(key: &[u8]) -> Vec<u8> {
@@ -185,6 +209,9 @@ fn data_key(key: &[u8]) -> Vec<u8> {
 
 impl StateStore for DiskStore {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        if let Some(place) = long_keys::place(key) {
+            return Ok(self.shared_entry(&place)?.remove(long_keys::rest(key)));
+        }
         let value = self.keyspace.get(data_key(key)).map_err(|error| self.failed(error))?;
         Ok(value.map(|value| Bytes::copy_from_slice(&value)))
     }
@@ -199,28 +226,43 @@ impl StateStore for DiskStore {
         if is_empty_range(from, to) {
             return Ok(Vec::new());
         }
-        let from = match from {
+        let low = match from {
             Bound::Unbounded => Bound::Included(vec![DATA]),
-            Bound::Included(key) => Bound::Included(data_key(key)),
-            Bound::Excluded(key) => Bound::Excluded(data_key(key)),
+            Bound::Included(key) => bound(key, Bound::Included),
+            Bound::Excluded(key) => bound(key, Bound::Excluded),
         };
-        let to = match to {
+        let high = match to {
             Bound::Unbounded => Bound::Excluded(vec![DATA + 1]),
-            Bound::Included(key) => Bound::Included(data_key(key)),
-            Bound::Excluded(key) => Bound::Excluded(data_key(key)),
+            Bound::Included(key) => bound(key, Bound::Included),
+            Bound::Excluded(key) => bound(key, Bound::Excluded),
         };
-        let entries = {
+        let mut entries = {
             let _gate = self.engine.gate();
-            self.engine.database.snapshot().range(&self.keyspace, (from, to))
+            self.engine.database.snapshot().range(&self.keyspace, (low, high))
         };
-        let read = |entry: fjall::Guard| {
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let entry = match direction {
+                Direction::Ascending => entries.next(),
+                Direction::Descending => entries.next_back(),
+            };
+            let Some(entry) = entry else { break };
             let (key, value) = entry.into_inner().map_err(|error| self.failed(error))?;
-            Ok((Bytes::copy_from_slice(key.get(1..).unwrap_or_default()), Bytes::copy_from_slice(&value)))
-        };
-        match direction {
-            Direction::Ascending => entries.take(limit).map(read).collect(),
-            Direction::Descending => entries.rev().take(limit).map(read).collect(),
+            let key = key.get(1..).unwrap_or_default();
+            let Some(beginning) = long_keys::beginning(key) else {
+                found.push((Bytes::copy_from_slice(key), Bytes::copy_from_slice(&value)));
+                continue;
+            };
+            let sharing = long_keys::decode(&value).ok_or_else(|| self.unreadable())?;
+            let whole = sharing.into_iter().map(|(rest, value)| (Bytes::from([beginning, &rest].concat()), value));
+            let whole = whole.filter(|(key, _)| RangeBounds::<[u8]>::contains(&(from, to), &key[..]));
+            match direction {
+                Direction::Ascending => found.extend(whole),
+                Direction::Descending => found.extend(whole.collect::<Vec<_>>().into_iter().rev()),
+            }
         }
+        found.truncate(limit);
+        Ok(found)
     }
 
     fn position(&self) -> Option<StorePosition> {
@@ -229,10 +271,30 @@ impl StateStore for DiskStore {
 
     fn apply(&mut self, batch: StoreBatch) -> Result<(), StoreError> {
         let mut writes = self.engine.database.batch().durability(Some(PersistMode::Buffer));
+        let mut shared: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Bytes>> = BTreeMap::new();
         for (key, value) in batch.changes {
+            if let Some(place) = long_keys::place(&key) {
+                let mut sharing = match shared.remove(&place) {
+                    Some(sharing) => sharing,
+                    None => self.shared_entry(&place)?,
+                };
+                match value {
+                    Some(value) => sharing.insert(long_keys::rest(&key).to_vec(), value),
+                    None => sharing.remove(long_keys::rest(&key)),
+                };
+                shared.insert(place, sharing);
+                continue;
+            }
             match value {
                 Some(value) => writes.insert(&self.keyspace, data_key(&key), &*value),
                 None => writes.remove(&self.keyspace, data_key(&key)),
+            }
+        }
+        for (place, sharing) in shared {
+            if sharing.is_empty() {
+                writes.remove(&self.keyspace, place);
+            } else {
+                writes.insert(&self.keyspace, place, long_keys::encode(&sharing));
             }
         }
         if let Some(position) = batch.position {
@@ -251,6 +313,8 @@ impl StateStore for DiskStore {
         self.engine.database.persist(PersistMode::SyncAll).map_err(|error| self.failed(error))
     }
 }
+
+mod long_keys;
 
 #[cfg(test)]
 mod tests;

@@ -346,3 +346,20 @@ async fn a_record_that_cannot_be_processed_ends_the_application_and_is_named() {
     assert!(error.ends_with(&expected), "{error}");
     assert_eq!(reader.read().records, 1, "what came before stands");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn words_of_any_length_are_counted() {
+    let cluster = cluster("long").await;
+    let state = tempfile::tempdir().unwrap();
+    let (a, b) = ("x".repeat(70_000), "x".repeat(69_999) + "y");
+    let lines = vec![format!("{a} {b} short"), format!("{b} {a}"), format!("short {a}")];
+    cluster.load(&lines, PARTITIONS).await;
+    let running = application(&cluster, cluster.word_count(), &state).start().await.unwrap();
+    assert_exact(&cluster.counts(total(&lines)).await, &lines);
+    running.close().await.unwrap();
+    let running = application(&cluster, cluster.word_count(), &state).start().await.unwrap();
+    cluster.load(&lines, PARTITIONS).await;
+    let all = [lines.clone(), lines].concat();
+    assert_exact(&cluster.counts(total(&all)).await, &all);
+    running.close().await.unwrap();
+}

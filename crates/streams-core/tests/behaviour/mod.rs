@@ -16,6 +16,7 @@ pub(crate) fn run<E: StoreEngine + 'static>(engine: impl Fn() -> E) {
     a_reset_store_is_empty_and_usable(engine());
     scans_are_bounded_ordered_and_limited(engine());
     empty_keys_and_values_are_kept(engine());
+    keys_of_any_length_are_kept_in_order(engine());
     counting_survives_crashes(&engine);
     a_crash_replays_only_the_tail(&engine);
     a_lost_disk_is_rebuilt_from_the_change_log(&engine);
@@ -103,6 +104,55 @@ fn empty_keys_and_values_are_kept(mut engine: impl StoreEngine) {
     assert_eq!(store.scan(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, 9).unwrap().len(), 2);
     put(&mut *store, &[("", None)], 2);
     assert_eq!(store.get(b"").unwrap(), None);
+}
+
+/// Kafka's records have keys up to their own size limit; engines may have another.
+fn keys_of_any_length_are_kept_in_order(mut engine: impl StoreEngine) {
+    let mut store = engine.open(TASK, "s").unwrap();
+    let long = |length: usize, end: &str| Bytes::from("x".repeat(length) + end);
+    // In order: some short, some that differ only far behind, one between them.
+    let keys = [
+        bytes("a"),
+        long(64_999, ""),
+        long(65_000, ""),
+        long(65_000, "a"),
+        long(65_000, "b"),
+        long(70_000, ""),
+        long(70_000, "a"),
+        long(1_000_000, ""),
+        bytes("y"),
+    ];
+    for keys in [&keys[5..], &keys[..5]] {
+        let changes = keys.iter().map(|key| (key.clone(), Some(Bytes::from(key.len().to_string()))));
+        store.apply(StoreBatch { changes: changes.collect(), position: None }).unwrap();
+    }
+    store
+        .apply(StoreBatch { changes: vec![(keys[4].clone(), None), (long(65_000, "zz"), None)], position: None })
+        .unwrap();
+    engine.keep(TASK, "s", store);
+    let store = engine.open(TASK, "s").unwrap();
+    let mut left: Vec<Bytes> = keys.to_vec();
+    let gone = left.remove(4);
+    assert_eq!(store.get(&gone).unwrap(), None);
+    for key in &left {
+        assert_eq!(store.get(key).unwrap(), Some(Bytes::from(key.len().to_string())));
+    }
+    left.sort();
+    let scan = |from: Bound<&[u8]>, to: Bound<&[u8]>, direction, limit| -> Vec<Bytes> {
+        store.scan(from, to, direction, limit).unwrap().into_iter().map(|(key, _)| key).collect()
+    };
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    assert!(scan(all.0, all.1, Direction::Ascending, 100) == left);
+    assert!(scan(all.0, all.1, Direction::Descending, 100).iter().rev().eq(&left));
+    assert!(scan(all.0, all.1, Direction::Ascending, 5) == left[..5]);
+    for (from, to) in [(0, 7), (2, 5), (3, 4), (4, 4), (1, 6)] {
+        let (low, high) = (&left[from], &left[to]);
+        assert!(scan(Bound::Included(low), Bound::Included(high), Direction::Ascending, 100) == left[from..=to]);
+        assert!(scan(Bound::Excluded(low), Bound::Included(high), Direction::Ascending, 100) == left[from + 1..=to]);
+        if from < to {
+            assert!(scan(Bound::Included(low), Bound::Excluded(high), Direction::Ascending, 100) == left[from..to]);
+        }
+    }
 }
 
 pub(crate) fn word_count() -> Topology {
