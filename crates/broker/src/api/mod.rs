@@ -22,6 +22,7 @@ mod describe_groups;
 mod describe_producers;
 mod describe_topic_partitions;
 mod describe_transactions;
+mod elect_leaders;
 mod end_txn;
 mod fetch;
 mod find_coordinator;
@@ -32,6 +33,7 @@ mod join_group;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_partition_reassignments;
 mod list_transactions;
 mod metadata;
 mod offset_commit;
@@ -87,7 +89,9 @@ pub(crate) const SERVED: &[Api] = &[
     alter_configs::API,
     create_partitions::API,
     delete_groups::API,
+    elect_leaders::API,
     incremental_alter_configs::API,
+    list_partition_reassignments::API,
     offset_delete::API,
     describe_cluster::API,
     describe_producers::API,
