@@ -363,3 +363,51 @@ async fn words_of_any_length_are_counted() {
     assert_exact(&cluster.counts(total(&all)).await, &all);
     running.close().await.unwrap();
 }
+
+/// What the other two guarantees promise when processes die, and no more than that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crashes_repeat_but_never_lose_at_least_once_and_lose_but_never_repeat_at_most_once() {
+    for guarantee in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
+        let cluster = cluster("crash-other").await;
+        let state = tempfile::tempdir().unwrap();
+        let mut chance = atonce_kernel::chance::Chance::from_seed(7);
+        let start = || application(&cluster, cluster.word_count(), &state).guarantee(guarantee).start();
+        let mut all = Vec::new();
+        for round in 0..6 {
+            let lines = lines(200 + round, 300);
+            cluster.load(&lines, PARTITIONS).await;
+            all.extend(lines);
+            let running = start().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(chance.below(250))).await;
+            running.crash().await;
+        }
+        let running = start().await.unwrap();
+        // At most once, no one knows how many are to come: it ends when nothing moves any more.
+        let wanted = if guarantee == Guarantee::AtLeastOnce { total(&all) } else { 0 };
+        let reader = running.statistics_reader();
+        let mut seen = u64::MAX;
+        while seen != reader.read().records {
+            seen = reader.read().records;
+            tokio::time::sleep(Duration::from_millis(800)).await;
+        }
+        let found = cluster.counts(wanted).await;
+        running.close().await.unwrap();
+        for (word, expected) in cluster::expected(&all) {
+            let found = found.get(&word).cloned().unwrap_or_default();
+            match guarantee {
+                Guarantee::AtLeastOnce => {
+                    assert!(
+                        found.iter().max() >= expected.iter().max(),
+                        "{word} was lost: {found:?} of {}",
+                        expected.len()
+                    );
+                }
+                Guarantee::AtMostOnce => {
+                    assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "{word} was repeated: {found:?}");
+                    assert!(found.last() <= expected.last(), "{word} was counted too often: {found:?}");
+                }
+                Guarantee::ExactlyOnce => {}
+            }
+        }
+    }
+}
