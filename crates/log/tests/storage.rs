@@ -234,11 +234,18 @@ fn a_folder_of_somebody_else_stays_as_it_is() {
 
 #[test]
 fn old_data_is_read_from_segments_and_the_end_from_memory() {
+    // Written early, and only when memory is full.
+    for segment_write_bytes in [1000, 1 << 20] {
+        read_old_and_new(segment_write_bytes);
+    }
+}
+
+fn read_old_and_new(segment_write_bytes: usize) {
     let disk = FaultyDisk::new();
     let mut config = config();
     config.tail_bytes_max = 20 << 10;
     config.segment_bytes = 5000;
-    config.segment_write_bytes = 1000;
+    config.segment_write_bytes = segment_write_bytes;
     let (mut storage, _) = open_with(&disk, config);
     create_topic(&mut storage, "t", 1, 1);
     let t = tp("t", 0);
@@ -590,5 +597,26 @@ fn readers_on_other_threads_see_a_prefix_that_only_grows() {
     }
     for reader in readers {
         assert!(reader.join().unwrap() >= 1);
+    }
+}
+
+#[test]
+fn the_segment_that_holds_the_log_start_stays() {
+    let disk = FaultyDisk::new();
+    let mut config = config();
+    config.segment_bytes = 300;
+    config.tail_bytes_max = 1;
+    let (mut storage, _) = open_with(&disk, config);
+    create_topic(&mut storage, "t", 1, 1);
+    let t = tp("t", 0);
+    for _ in 0..20 {
+        append(&mut storage, &t, &plain(&["0123456789"])).unwrap();
+    }
+    storage.checkpoint().unwrap();
+    for start in 1..20 {
+        storage.delete_records(&t, Some(start)).unwrap();
+        storage.checkpoint().unwrap();
+        let read = storage.reader(&t).unwrap().read(start, 1, IsolationLevel::ReadUncommitted).unwrap();
+        assert_eq!(BatchView::new(&read.batches[0]).unwrap().base_offset(), start);
     }
 }
