@@ -3,7 +3,8 @@
 //! A reader takes frames and hands each to [`crate::api::dispatch`], which answers with a future. Requests for the writer
 //! thread are on their way as soon as they are read (so a producer may pipeline), all others run when their turn comes;
 //! a second loop awaits the futures in order and writes. What a client may have in flight is bounded by
-//! [`REQUESTS_IN_FLIGHT`] and, over all connections, by `queued.max.request.bytes`.
+//! [`REQUESTS_IN_FLIGHT`] and the size of the largest request; what waits for the writer, over all connections, by
+//! `queued.max.request.bytes`.
 //!
 //! **What it does not know**: what the requests mean. A frame that is too long, or one that dispatch cannot make sense of,
 //! closes this connection and no other.
@@ -18,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use crate::api;
-use crate::shared::Shared;
+use crate::shared::{Budget, Room, Shared};
 
 /// Requests of one connection that may wait for their answers. Clients keep five in flight, some a hundred.
 const REQUESTS_IN_FLIGHT: usize = 128;
@@ -74,17 +75,21 @@ async fn read_requests<R>(
     mut stream: R,
     peer: Arc<Peer>,
     shared: Arc<Shared>,
-    answers: mpsc::Sender<PendingAnswer>,
+    answers: mpsc::Sender<(PendingAnswer, Room)>,
 ) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
 {
     let mut buffer = BytesMut::new();
+    let own = Budget::new(shared.settings.request_bytes_max);
     while let Some(frame) = read_frame(&mut stream, &mut buffer, shared.settings.request_bytes_max).await? {
-        // Back-pressure: at most so many bytes of requests wait; the permit goes when the request has been dealt with.
-        let permit = shared.request_permit(frame.len()).await;
+        // Two bounds on what waits. The connection's own goes with the answer: whoever asks much and reads nothing waits for
+        // himself. The one over all connections goes when the writer has taken the request in, and never depends on a client:
+        // else a few fetches that wait for ever could hold all of it.
+        let room = own.room_for(frame.len()).await;
+        let permit = shared.requests.room_for(frame.len()).await;
         let pending = api::dispatch(&shared, &peer, frame, permit);
-        if answers.send(pending).await.is_err() {
+        if answers.send((pending, room)).await.is_err() {
             break;
         }
     }
@@ -117,11 +122,12 @@ where
     }
 }
 
-async fn write_answers<W>(mut stream: W, mut answers: mpsc::Receiver<PendingAnswer>) -> io::Result<()>
+async fn write_answers<W>(mut stream: W, mut answers: mpsc::Receiver<(PendingAnswer, Room)>) -> io::Result<()>
 where
     W: AsyncWrite + Unpin,
 {
-    while let Some(pending) = answers.recv().await {
+    // The room is given back when the answer is on its way.
+    while let Some((pending, _room)) = answers.recv().await {
         match pending.await {
             Answer::Frame(bytes) => stream.write_all(&bytes).await?,
             Answer::Nothing => {}

@@ -41,7 +41,7 @@ pub(crate) struct Topic {
 pub(crate) struct Partition {
     pub(crate) topic_partition: TopicPartition,
     pub(crate) reader: Reader,
-    bells: Mutex<Vec<(u64, Arc<Notify>)>>,
+    bells: Mutex<BTreeMap<u64, Arc<Notify>>>,
 }
 
 impl Directory {
@@ -111,23 +111,23 @@ impl std::fmt::Debug for Partition {
 
 impl Partition {
     pub(crate) fn new(topic_partition: TopicPartition, reader: Reader) -> Self {
-        Self { topic_partition, reader, bells: Mutex::new(Vec::new()) }
+        Self { topic_partition, reader, bells: Mutex::default() }
     }
 
     /// Wakes all that wait here.
     pub(crate) fn ring(&self) {
-        for (_, bell) in self.bells.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for bell in self.bells.lock().unwrap_or_else(PoisonError::into_inner).values() {
             bell.notify_one();
         }
     }
 
     /// Leaves a bell here under a number of the caller's.
     pub(crate) fn leave_bell(&self, number: u64, bell: Arc<Notify>) {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner).push((number, bell));
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner).insert(number, bell);
     }
 
     /// Takes the bell of that number away.
     pub(crate) fn take_bell(&self, number: u64) {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner).retain(|(found, _)| *found != number);
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 }

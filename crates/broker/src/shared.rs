@@ -21,13 +21,8 @@ pub(crate) struct Shared {
     pub(crate) cluster_id: String,
     pub(crate) engine: EngineHandle,
     pub(crate) directory: Arc<Directory>,
-    requests: Arc<Semaphore>,
-}
-
-/// Room for a request; given back when dropped.
-#[derive(Debug)]
-pub(crate) struct RequestPermit {
-    _permit: Option<OwnedSemaphorePermit>,
+    /// For requests on their way to the writer.
+    pub(crate) requests: Budget,
 }
 
 impl Shared {
@@ -37,14 +32,34 @@ impl Shared {
         engine: EngineHandle,
         directory: Arc<Directory>,
     ) -> Self {
-        let permits = (settings.queued_request_bytes_max / BYTES_PER_PERMIT).clamp(1, u32::MAX as usize);
-        Self { settings, cluster_id, engine, directory, requests: Arc::new(Semaphore::new(permits)) }
+        let requests = Budget::new(settings.queued_request_bytes_max);
+        Self { settings, cluster_id, engine, directory, requests }
+    }
+}
+
+/// Bytes of requests that may wait.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    permits: Arc<Semaphore>,
+    all: u32,
+}
+
+/// Room for a request; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Budget {
+    pub(crate) fn new(bytes: usize) -> Self {
+        // Half of what fits a semaphore at most: far more than any memory.
+        let all = u32::try_from(bytes / BYTES_PER_PERMIT).unwrap_or(u32::MAX / 2).clamp(1, u32::MAX / 2);
+        Self { permits: Arc::new(Semaphore::new(all as usize)), all }
     }
 
     /// Waits until there is room for a request of `bytes`. One that is larger than all room there is takes all of it.
-    pub(crate) async fn request_permit(&self, bytes: usize) -> RequestPermit {
-        let all = (self.settings.queued_request_bytes_max / BYTES_PER_PERMIT).clamp(1, u32::MAX as usize);
-        let permits = u32::try_from((bytes / BYTES_PER_PERMIT + 1).min(all)).unwrap_or(u32::MAX);
-        RequestPermit { _permit: Arc::clone(&self.requests).acquire_many_owned(permits).await.ok() }
+    pub(crate) async fn room_for(&self, bytes: usize) -> Room {
+        let permits = u32::try_from(bytes / BYTES_PER_PERMIT + 1).unwrap_or(u32::MAX).min(self.all);
+        Room { _permit: Arc::clone(&self.permits).acquire_many_owned(permits).await.ok() }
     }
 }

@@ -8,7 +8,7 @@ use atonce_protocol::messages::describe_configs_request::{DescribeConfigsRequest
 use atonce_protocol::messages::describe_groups_request::DescribeGroupsRequest;
 use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use atonce_protocol::{ApiKey, ErrorCode};
-use raw_client::{RawClient, batch, broker, plain_batch, produce_request};
+use raw_client::{RawClient, batch, broker, fetch_request, plain_batch, produce_request};
 
 async fn still_serves(broker: &Broker) {
     let response = RawClient::of(broker).call(4, &api_versions()).await;
@@ -187,4 +187,35 @@ async fn what_is_named_again_and_again_is_described_once() {
     assert_eq!(client.call(4, &request).await.results.len(), 1);
     let request = DescribeGroupsRequest { groups: vec!["g".to_owned(); 10_000], ..Default::default() };
     assert_eq!(client.call(5, &request).await.groups.len(), 1);
+}
+
+#[tokio::test]
+async fn clients_that_wait_or_do_not_read_hold_up_nobody() {
+    // Room for a few requests only.
+    let broker =
+        Broker::builder().temporary().property("queued.max.request.bytes", "2048").start().await.expect("started");
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let mut waiting = Vec::new();
+    for _ in 0..8 {
+        let mut waiter = RawClient::of(&broker);
+        let mut request = fetch_request("t", 0, 0, false, i32::MAX);
+        request.min_bytes = i32::MAX;
+        // One partition named again and again is read, and waited at, once.
+        let partition = request.topics[0].partitions[0].clone();
+        request.topics[0].partitions = vec![partition; 10_000];
+        waiter.send(12, &request).await;
+        // And questions behind it, whose answers nobody will read.
+        for _ in 0..20 {
+            waiter.send(9, &MetadataRequest { topics: None, ..Default::default() }).await;
+        }
+        waiting.push(waiter);
+    }
+    let served = async {
+        for _ in 0..10 {
+            assert_eq!(client.produce(9, None, "t", 0, plain_batch(&["v"])).await.error_code, 0);
+            assert!(client.end_offset("t", 0, true).await > 0);
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), served).await.expect("others are served");
 }

@@ -1,5 +1,7 @@
 //! DescribeProducers (key 61), version 0: what partitions know of their producers, for those who look for hanging transactions.
 
+use std::collections::BTreeSet;
+
 use atonce_kernel::TopicPartition;
 use atonce_protocol::messages::describe_producers_request::DescribeProducersRequest;
 use atonce_protocol::messages::describe_producers_response::{
@@ -20,9 +22,9 @@ fn handle(
     reply: Reply<DescribeProducersResponse>,
 ) {
     let mut topics = request.topics;
-    super::without_repetition(&mut topics, |topic| topic.name.clone());
+    let mut seen = BTreeSet::new();
     for topic in &mut topics {
-        super::without_repetition(&mut topic.partition_indexes, |index| *index);
+        topic.partition_indexes.retain(|index| seen.insert((topic.name.clone(), *index)));
     }
     let topics = topics
         .into_iter()

@@ -7,7 +7,7 @@
 //! - 4: isolation level, aborted transactions. 5: log start offset. 7: sessions. 9: the leader epoch that the client knows.
 //! - 11: rack. 12: flexible; the last epoch fetched. 13: topic ids. 15 to 18: for replicas, which there are none of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,6 +28,10 @@ use crate::leader_epoch_error;
 
 pub(super) const API: Api = Api { key: ApiKey::Fetch, versions: 4..=18, run: |incoming| incoming.in_place(handle) };
 
+/// Longest that a fetch waits, whatever it asks for: an answer that comes early is right for every client, and one that waits
+/// for weeks only holds memory.
+const WAIT_MS_MAX: i32 = 60_000;
+
 async fn handle(call: Call, request: FetchRequest) -> FetchResponse {
     // A session that we never gave.
     if request.session_id != 0 && request.session_epoch > 0 {
@@ -36,7 +40,9 @@ async fn handle(call: Call, request: FetchRequest) -> FetchResponse {
     if request.session_id == 0 && request.session_epoch > 0 {
         return FetchResponse { error_code: ErrorCode::InvalidFetchSessionEpoch.to_i16(), ..Default::default() };
     }
-    let deadline = Instant::now() + Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
+    let request = without_repetition(request);
+    let wait_ms = request.max_wait_ms.clamp(0, WAIT_MS_MAX);
+    let deadline = Instant::now() + Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0));
     let bell = Bell::default();
     loop {
         let attempt = read(&call, &request);
@@ -51,6 +57,19 @@ async fn handle(call: Call, request: FetchRequest) -> FetchResponse {
             return read(&call, &request).response;
         }
     }
+}
+
+/// Each partition once, and without what we do not use: reading one again and again, and waiting at it as often, would be much
+/// work for a few bytes.
+fn without_repetition(mut request: FetchRequest) -> FetchRequest {
+    request.forgotten_topics_data = Vec::new();
+    let mut seen = BTreeSet::new();
+    for topic in &mut request.topics {
+        let (name, id) = (topic.topic.clone(), topic.topic_id);
+        topic.partitions.retain(|partition| seen.insert((name.clone(), id, partition.partition)));
+    }
+    request.topics.retain(|topic| !topic.partitions.is_empty());
+    request
 }
 
 /// What one pass over the request found.

@@ -7,6 +7,8 @@
 //! - 8: earliest local (-4), the earliest here. 9: latest tiered (-5) and 11: earliest not yet tiered (-6): without tiers
 //!   there is no such offset. 10: a time-out.
 
+use std::collections::BTreeSet;
+
 use atonce_kernel::Timestamp;
 use atonce_log::IsolationLevel;
 use atonce_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest};
@@ -29,7 +31,12 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-async fn handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse {
+async fn handle(call: Call, mut request: ListOffsetsRequest) -> ListOffsetsResponse {
+    // A look-up by time may read a file: once for each partition, however often it is named.
+    let mut seen = BTreeSet::new();
+    for topic in &mut request.topics {
+        topic.partitions.retain(|partition| seen.insert((topic.name.clone(), partition.partition_index)));
+    }
     let topics = call.shared.directory.topics();
     let isolation =
         if request.isolation_level == 1 { IsolationLevel::ReadCommitted } else { IsolationLevel::ReadUncommitted };

@@ -57,7 +57,7 @@ use tokio::sync::oneshot;
 
 use crate::connection::{Answer, Peer, PendingAnswer};
 use crate::engine::Engine;
-use crate::shared::{RequestPermit, Shared};
+use crate::shared::{Room, Shared};
 
 /// All that is served, in the order of keys.
 pub(crate) const SERVED: &[Api] = &[
@@ -125,7 +125,7 @@ pub(crate) struct Call {
 pub(crate) struct Incoming {
     pub(crate) call: Call,
     pub(crate) body: Reader,
-    pub(crate) permit: RequestPermit,
+    pub(crate) permit: Room,
 }
 
 /// Where an answer goes. Dropped without one, it closes the connection.
@@ -140,7 +140,7 @@ impl<R> Reply<R> {
 }
 
 /// Takes in one frame. Never fails: what makes no sense becomes an answer that closes the connection.
-pub(crate) fn dispatch(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes, permit: RequestPermit) -> PendingAnswer {
+pub(crate) fn dispatch(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes, permit: Room) -> PendingAnswer {
     let mut body = Reader::new(frame);
     // What follows these eight bytes depends on the version; a version from the future may have moved it.
     if let Some(correlation_id) = api_versions::asks_in_a_version_to_come(&body.rest()) {
@@ -225,11 +225,12 @@ impl Incoming {
             Ok(request) => request,
             Err(error) => return undecodable(&self.call, &error),
         };
+        let Self { call, permit, .. } = self;
+        // Nothing of this goes to the writer, and it may wait for long.
+        drop(permit);
         Box::pin(async move {
-            let Self { call, permit, .. } = self;
             let answering = call.clone();
             let response = handle(call, request).await;
-            drop(permit);
             answer(&answering, &response)
         })
     }
