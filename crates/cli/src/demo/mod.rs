@@ -188,8 +188,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     eprintln!("{source}: {} words in {} lines; seed {seed}", direct.words(), lines.len());
     if cut_lines > 0 {
         eprintln!(
-            "{cut_lines} lines are longer than a record may be, or have a word longer than a key may be, and become several; \
-             {cut_words} words become several words"
+            "{cut_lines} lines are too long for one record, and become several; {cut_words} words are, and become several words"
         );
     }
 
