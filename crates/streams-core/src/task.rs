@@ -227,12 +227,14 @@ impl Task {
         self.queues.iter().map(|queue| queue.records.len()).sum()
     }
 
-    /// Processes up to `limit` records; says how many.
+    /// Processes up to `limit` records, fewer once they have had as many outputs; says how many. One record may have any number of outputs, so a
+    /// limit on records alone would not bound the time.
     ///
     /// Errors: a record that cannot be processed. The task must be rolled back then: part of that record's effect may stand.
     pub fn process(&mut self, limit: usize) -> Result<usize, TaskError> {
+        let outputs_before = self.outputs.len();
         let mut processed = 0;
-        while processed < limit {
+        while processed < limit && self.outputs.len() - outputs_before < limit {
             let Some(queue) = self.next_queue() else { break };
             self.process_head(queue)?;
             processed += 1;

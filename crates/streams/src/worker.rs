@@ -199,13 +199,17 @@ impl Worker {
                 self.drive(Event::CommitWanted).await?;
                 continue;
             }
+            // A batch may be the work of many intervals: none is taken while one is being worked off.
+            if self.work_off_buffered().await? {
+                continue;
+            }
             let event = match self.pending.take() {
                 Some(event) => Ok(Some(event)),
                 None => self.consumer.next_event(self.wait()).await,
             };
             match event {
                 Ok(None) => {}
-                Ok(Some(ConsumerEvent::Batch(batch))) => self.process(batch).await?,
+                Ok(Some(ConsumerEvent::Batch(batch))) => self.buffer(batch),
                 Ok(Some(ConsumerEvent::Revoking(_))) => self.revoke().await?,
                 Ok(Some(ConsumerEvent::Assigned(partitions, _))) => self.take_over(&partitions).await?,
                 Ok(Some(ConsumerEvent::Lost(_))) => self.lose().await?,
@@ -230,12 +234,12 @@ impl Worker {
         Ok(())
     }
 
-    async fn process(&mut self, batch: Batch) -> Result<(), WorkerError> {
+    /// Gives each task its records.
+    fn buffer(&mut self, batch: Batch) {
         let positions = batch.positions();
         if let Some(group) = positions.group() {
             self.group = Some(group.clone());
         }
-        let had_no_records = self.uncommitted_records == 0;
         // Records come partition by partition, so each stretch is looked up once.
         let mut stretches: HashMap<TopicPartition, Vec<SourceRecord>> = HashMap::new();
         let mut records = batch.records.into_iter().map(source_record).peekable();
@@ -254,17 +258,30 @@ impl Worker {
                 task.add(topic_partition, records, position.offset);
             }
         }
-        let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
-        for id in ids {
-            self.process_task(id).await?;
-        }
-        // The clock of the interval starts with its first record, or with what else has moved.
-        if had_no_records && self.uncommitted_records > 0 {
-            self.uncommitted_since = Some(Instant::now());
-        } else if self.has_uncommitted() {
+        // Positions that have only moved over control records start the clock too.
+        if self.has_uncommitted() {
             self.uncommitted_since.get_or_insert_with(Instant::now);
         }
-        Ok(())
+    }
+
+    /// Processes what the tasks have waiting, until a commit is due; false if nothing waits.
+    async fn work_off_buffered(&mut self) -> Result<bool, WorkerError> {
+        let waiting: Vec<TaskId> =
+            self.tasks.iter().filter(|(_, task)| task.buffered() > 0).map(|(id, _)| *id).collect();
+        if waiting.is_empty() {
+            return Ok(false);
+        }
+        // The clock of an interval starts with its first record: the transaction begins with what that one writes.
+        if self.uncommitted_records == 0 {
+            self.uncommitted_since = Some(Instant::now());
+        }
+        for id in waiting {
+            self.process_task(id).await?;
+            if self.is_commit_due() {
+                break;
+            }
+        }
+        Ok(true)
     }
 
     async fn process_task(&mut self, id: TaskId) -> Result<(), WorkerError> {
@@ -295,6 +312,9 @@ impl Worker {
             }
             // Other workers may share this thread.
             tokio::task::yield_now().await;
+            if self.is_commit_due() {
+                break;
+            }
         }
         Ok(())
     }
