@@ -91,7 +91,7 @@ impl StorageConfig {
 }
 
 /// What opening a data folder found and did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RecoveryReport {
     /// The folder was empty.
     pub created: bool,
@@ -109,4 +109,7 @@ pub struct RecoveryReport {
     pub salvaged: bool,
     /// Segments cut back to what the checkpoint vouches for.
     pub segments_cut: u64,
+    /// Folders that are called like a partition's and are of none that is known here: copies, leftovers, somebody else's.
+    /// They were left as they are.
+    pub foreign_folders: Vec<PathBuf>,
 }

@@ -24,6 +24,7 @@ pub mod dump;
 mod entry;
 pub mod error;
 mod fields;
+mod folders;
 mod handles;
 mod journal;
 mod partition;

@@ -16,6 +16,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::batch::{BatchHeader, EndTransactionMarker};
 use crate::catalog::Topic;
+use crate::folders::{METADATA_FILE, prepare_folder};
 use crate::handles::{Handles, SegmentNumber};
 use crate::producer::Producers;
 use crate::reader::{AbortedTransaction, PartitionReader, TailBatch};
@@ -25,8 +26,6 @@ use crate::segment::{Segment, file_path};
 pub(crate) const ABORTED_BYTES: usize = 34;
 /// Batches below this are gathered into one write; larger ones are written as they stand, which saves the copy.
 const GATHER_BYTES: usize = 32 << 10;
-/// The file that says which topic a folder belongs to, as Kafka writes it.
-pub(crate) const METADATA_FILE: &str = "partition.metadata";
 
 /// A topic's settings, as far as a log obeys them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -420,6 +419,8 @@ impl<D: Disk> Files<D> {
             return Ok(());
         }
         let disk = &*shared.disk;
+        prepare_folder(disk, &self.folder, topic_id)
+            .map_err(|cause| FileError::new("making room for", &self.folder, cause))?;
         disk.create_directories(&self.folder).map_err(|cause| FileError::new("making", &self.folder, cause))?;
         let path = self.folder.join(METADATA_FILE);
         let file = disk.open_or_create(&path).map_err(|cause| FileError::new("making", &path, cause))?;

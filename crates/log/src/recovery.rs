@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atonce_kernel::disk::{Disk, DiskFile};
-use atonce_kernel::{PartitionIndex, ProducerId, TopicId, TopicPartition, Uuid};
+use atonce_kernel::{PartitionIndex, ProducerId, TopicId, TopicName, TopicPartition};
 use bytes::Bytes;
 
 use crate::batch::{BatchHeader, EndTransactionMarker};
@@ -24,18 +24,15 @@ use crate::config::{Durability, RecoveryReport, StorageConfig};
 use crate::entry::Entry;
 use crate::error::{JournalFailed, OpenError};
 use crate::fields::Fields;
+use crate::folders::{Folder, Metadata, deleted_folder, names_deletion, remove_log_files, set_aside, survey};
 use crate::journal::{self, BLOCK_BYTES, Journal, Place, Tail, scan};
-use crate::partition::{
-    ABORTED_BYTES, FoundFiles, GroupRange, METADATA_FILE, Partition, SegmentFiles, Settings, Shared,
-};
+use crate::partition::{ABORTED_BYTES, FoundFiles, GroupRange, Partition, SegmentFiles, Settings, Shared};
 use crate::reader::AbortedTransaction;
 use crate::segment::{Segment, file_path, parse_file_name};
 use crate::storage::{CLEAN_FILE, JOURNAL_FOLDER, Storage};
 
 /// A journal file holds at least this, so that a marker for a hundred partitions fits into a group.
 const JOURNAL_FILE_BYTES_MIN: u64 = 16 << 10;
-/// Metadata is two short lines; more is not read.
-const METADATA_BYTES_MAX: usize = 512;
 
 pub(crate) fn open<D: Disk>(disk: Arc<D>, config: StorageConfig) -> Result<(Storage<D>, RecoveryReport), OpenError> {
     check_settings(&config)?;
@@ -71,7 +68,8 @@ fn make_folders<D: Disk>(disk: &D, directory: &Path) -> Result<(), OpenError> {
 fn create<D: Disk>(disk: Arc<D>, config: StorageConfig) -> Result<(Storage<D>, RecoveryReport), OpenError> {
     let journal_folder = config.directory.join(JOURNAL_FOLDER);
     // The first journal file is made after the first checkpoint, and folders of partitions after that.
-    if !journal::files(&*disk, &journal_folder)?.is_empty() || !survey(&*disk, &config.directory)?.is_empty() {
+    let has_folders = survey(&*disk, &config.directory)?.iter().any(Folder::holds_log_files);
+    if has_folders || !journal::files(&*disk, &journal_folder)?.is_empty() {
         return Err(OpenError::NoCheckpoint { path: config.directory });
     }
     let journal = Journal::new(Arc::clone(&disk), journal_folder, config.journal_file_bytes, Place::FIRST, 0);
@@ -133,7 +131,7 @@ fn recover<D: Disk>(
         Tail::Damaged { .. } if config.salvage => (false, true),
         Tail::Damaged { path, position, what } => return Err(OpenError::Corrupt { path, position, what }),
     };
-    let plan = Plan::choose(&*disk, &directory, &checkpoint, &contents.dead)?;
+    let mut plan = Plan::choose(&*disk, &directory, &checkpoint, &contents)?;
 
     let is_clean = remove_clean_mark(&*disk, &directory)?;
     plan.execute(&*disk, &directory)?;
@@ -148,6 +146,7 @@ fn recover<D: Disk>(
         torn_tail_dropped: is_torn,
         salvaged: is_salvaged,
         segments_cut: plan.cut.len() as u64,
+        foreign_folders: std::mem::take(&mut plan.foreign),
     };
     // Readers may have seen offsets that are lost now and will be given to other records: a new epoch tells them.
     let is_raised = config.raise_leader_epoch && checkpoint.durability == Durability::Os && after_power_loss;
@@ -205,6 +204,8 @@ struct Contents {
     entries: u64,
     /// Topics that are deleted in the journal: nothing of them is applied, and their folders may be gone already.
     dead: BTreeSet<TopicId>,
+    /// Topics that are made in the journal, by what they were called.
+    made: BTreeMap<TopicId, TopicName>,
 }
 
 impl Contents {
@@ -216,8 +217,10 @@ impl Contents {
                 Entry::TopicDeleted { topic_id } => {
                     self.dead.insert(topic_id);
                 }
+                Entry::TopicCreated(topic) => {
+                    self.made.insert(topic.id, topic.name);
+                }
                 Entry::Batch { .. }
-                | Entry::TopicCreated(_)
                 | Entry::PartitionsAdded { .. }
                 | Entry::ConfigAltered { .. }
                 | Entry::ProducerIdsReserved { .. }
@@ -261,86 +264,17 @@ fn remove_clean_mark<D: Disk>(disk: &D, directory: &Path) -> Result<bool, OpenEr
     }
 }
 
-/// A partition's folder, wherever it is.
-#[derive(Debug)]
-struct Folder {
-    path: PathBuf,
-    /// From `partition.metadata`; `None` if that cannot be read.
-    topic_id: Option<TopicId>,
-    index: PartitionIndex,
-    names: Vec<PathBuf>,
-}
-
-/// The folders whose names and contents are those of partitions.
-fn survey<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<Folder>, OpenError> {
-    let names = disk.list(directory).map_err(|error| OpenError::disk("listing", directory, &error))?;
-    let mut folders = Vec::new();
-    for name in names {
-        let Some(index) = name.to_str().and_then(partition_index) else { continue };
-        let path = directory.join(&name);
-        // A file, or a folder of somebody else's, stays as it is.
-        let Ok(names) = disk.list(&path) else { continue };
-        if names.iter().all(|name| is_ours(name)) {
-            folders.push(Folder { topic_id: read_metadata(disk, &path), path, index, names });
-        }
-    }
-    Ok(folders)
-}
-
-/// `topic-3` or `topic-3.0123…-delete`.
-fn partition_index(name: &str) -> Option<PartitionIndex> {
-    let name = match name.strip_suffix("-delete") {
-        Some(deleted) => deleted.rsplit_once('.')?.0,
-        None => name,
-    };
-    let digits = name.rsplit_once('-')?.1;
-    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
-}
-
-fn is_ours(name: &Path) -> bool {
-    let name = name.to_str().unwrap_or_default();
-    name == METADATA_FILE
-        || name == "leader-epoch-checkpoint"
-        || parse_file_name(name)
-            .is_some_and(|(_, extension)| matches!(extension, "log" | "txnindex" | "index" | "timeindex" | "snapshot"))
-}
-
-fn read_metadata<D: Disk>(disk: &D, folder: &Path) -> Option<TopicId> {
-    let file = disk.open(&folder.join(METADATA_FILE)).ok()?;
-    let mut bytes = vec![0; METADATA_BYTES_MAX];
-    let count = file.read_at(&mut bytes, 0).ok()?;
-    let text = std::str::from_utf8(bytes.get(..count)?).ok()?;
-    text.lines().find_map(|line| parse_uuid(line.strip_prefix("topic_id: ")?.trim_end()))
-}
-
-/// An id as Kafka prints it: 22 characters of URL-safe base 64.
-fn parse_uuid(text: &str) -> Option<Uuid> {
-    if text.len() != 22 {
-        return None;
-    }
-    let mut bits = 0_u128;
-    for (place, byte) in text.bytes().enumerate() {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'-' => 62,
-            b'_' => 63,
-            _ => return None,
-        };
-        // The last character carries the last two bits.
-        bits = if place == 21 { bits << 2 | u128::from(value >> 4) } else { bits << 6 | u128::from(value) };
-    }
-    Some(Uuid(bits.to_be_bytes()))
-}
-
 /// What has to be done to the folders before the journal is applied. Chosen by reading alone.
 #[derive(Debug, Default)]
 struct Plan {
-    /// Folders that belong to no partition that the checkpoint vouches for.
+    /// Folders of topics that were deleted: named so, or known from the journal.
     remove_folders: Vec<PathBuf>,
+    /// Folders of partitions of which the checkpoint vouches for no file: the journal has all of it.
+    clear_folders: Vec<PathBuf>,
     /// A deletion that was not durable had set them aside.
     rename: Vec<(PathBuf, PathBuf)>,
+    /// Folders that look like a partition's and are of none. They stay as they are.
+    foreign: Vec<PathBuf>,
     /// Files of partitions that are kept, which the checkpoint does not name.
     remove_files: Vec<PathBuf>,
     /// Files that are longer than what the checkpoint vouches for.
@@ -361,27 +295,48 @@ impl Plan {
         disk: &D,
         directory: &Path,
         checkpoint: &Checkpoint,
-        dead: &BTreeSet<TopicId>,
+        contents: &Contents,
     ) -> Result<Self, OpenError> {
         let names: BTreeMap<TopicId, &Topic> = checkpoint.topics.iter().map(|topic| (topic.id, topic)).collect();
         let mut wanted: BTreeMap<(TopicId, PartitionIndex), &PartitionCheckpoint> = checkpoint
             .partitions
             .iter()
-            .filter(|partition| !dead.contains(&partition.topic_id) && !partition.segments.is_empty())
+            .filter(|partition| !contents.dead.contains(&partition.topic_id) && !partition.segments.is_empty())
             .map(|partition| ((partition.topic_id, partition.index), partition))
             .collect();
+        // What a topic's folder is called; a copy of it has another name, and is nobody's.
+        let right_path = |topic_id: TopicId, index: PartitionIndex| {
+            let name = names.get(&topic_id).map(|topic| &topic.name).or_else(|| contents.made.get(&topic_id))?;
+            Some(directory.join(TopicPartition::new(name.clone(), index).to_string()))
+        };
         let mut plan = Self::default();
+        let mut deleted = Vec::new();
         for folder in survey(disk, directory)? {
-            let found = folder.topic_id.and_then(|id| wanted.remove(&(id, folder.index)));
-            match found.and_then(|partition| Some((partition, names.get(&partition.topic_id)?))) {
-                Some((partition, topic)) => {
-                    let path = directory.join(TopicPartition::new(topic.name.clone(), partition.index).to_string());
+            let Metadata::Topic(topic_id) = folder.metadata else {
+                plan.sort_unnamed(folder, &names, contents, directory);
+                continue;
+            };
+            let path = right_path(topic_id, folder.index);
+            if path.as_ref() != Some(&folder.path) {
+                deleted.push((folder, topic_id, path));
+            } else if let Some(partition) = wanted.remove(&(topic_id, folder.index)) {
+                plan.keep(disk, &folder, partition, &folder.path)?;
+            } else if contents.dead.contains(&topic_id) {
+                plan.remove_folders.push(folder.path);
+            } else {
+                plan.clear_folders.push(folder.path);
+            }
+        }
+        for (folder, topic_id, path) in deleted {
+            let is_own_deletion = path.as_ref().is_some_and(|path| deleted_folder(path, topic_id) == folder.path);
+            let partition = if is_own_deletion { wanted.remove(&(topic_id, folder.index)) } else { None };
+            match (partition, path) {
+                (Some(partition), Some(path)) => {
                     plan.keep(disk, &folder, partition, &path)?;
-                    if folder.path != path {
-                        plan.rename.push((folder.path, path));
-                    }
+                    plan.rename.push((folder.path, path));
                 }
-                None => plan.remove_folders.push(folder.path),
+                _ if names_deletion(&folder.path) => plan.remove_folders.push(folder.path),
+                _ => plan.foreign.push(folder.path),
             }
         }
         if let Some((topic_id, index)) = wanted.into_keys().next() {
@@ -393,6 +348,26 @@ impl Plan {
             ));
         }
         Ok(plan)
+    }
+
+    /// A folder that does not say of which topic it is: power was lost before that was durable, or it is somebody
+    /// else's.
+    fn sort_unnamed(
+        &mut self,
+        folder: Folder,
+        names: &BTreeMap<TopicId, &Topic>,
+        contents: &Contents,
+        directory: &Path,
+    ) {
+        let topics = names.values().map(|topic| &topic.name).chain(contents.made.values());
+        let is_named_right = topics
+            .map(|name| directory.join(TopicPartition::new(name.clone(), folder.index).to_string()))
+            .any(|path| path == folder.path);
+        match folder.metadata {
+            _ if names_deletion(&folder.path) => self.remove_folders.push(folder.path),
+            Metadata::Unfinished if is_named_right => self.clear_folders.push(folder.path),
+            Metadata::Unfinished | Metadata::Missing | Metadata::Topic(_) => self.foreign.push(folder.path),
+        }
     }
 
     /// Checks what the checkpoint vouches for, and plans to cut the rest. `path` is the folder's right name.
@@ -463,7 +438,14 @@ impl Plan {
         for path in &self.remove_folders {
             disk.remove_directory(path).map_err(|error| OpenError::disk("removing", path, &error))?;
         }
+        for path in &self.clear_folders {
+            // With nothing else in it, it is made anew when there is something to write.
+            if remove_log_files(disk, path).map_err(|error| OpenError::disk("clearing", path, &error))? {
+                disk.remove_directory(path).map_err(|error| OpenError::disk("removing", path, &error))?;
+            }
+        }
         for (from, to) in &self.rename {
+            set_aside(disk, to).map_err(|error| OpenError::disk("setting aside", to, &error))?;
             disk.rename(from, to).map_err(|error| OpenError::disk("renaming", from, &error))?;
         }
         for path in &self.remove_files {

@@ -9,7 +9,6 @@
 //! by a checkpoint, after which the journal may forget it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atonce_kernel::disk::{Disk, DiskFile};
@@ -28,6 +27,7 @@ use crate::checkpoint::{
 use crate::config::{Checkpointing, Durability, RecoveryReport, StorageConfig};
 use crate::entry::{BATCH_OVERHEAD_BYTES, Entry};
 use crate::error::{AppendError, DeleteRecordsError, JournalFailed, OpenError, StageError};
+use crate::folders::deleted_folder;
 use crate::journal::{GROUP_HEADER_BYTES, Journal, new_group, padded_bytes};
 use crate::partition::{GroupRange, Partition, Settings, Shared};
 use crate::producer::{Marker, Origin, ProducerState, TransactionVersion, Verdict, Verification};
@@ -74,9 +74,6 @@ pub struct Committed {
 
 /// Of the partitions that a commit touches, one in so many is written to its segment after the commit.
 const WRITE_BEHIND_SHARE: usize = 16;
-
-/// What stays of a topic's name in a folder that is set aside.
-const DELETED_TOPIC_BYTES_MAX: usize = 190;
 
 /// A place in [`Storage::slots`]. Never used twice.
 pub(crate) type Slot = usize;
@@ -926,14 +923,4 @@ impl<D: Disk> Storage<D> {
         }
         Ok(())
     }
-}
-
-/// The name of a deleted partition's folder, as Kafka makes it: with the topic's id, so that it is found by what it is.
-pub(crate) fn deleted_folder(folder: &Path, topic_id: TopicId) -> PathBuf {
-    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let (topic, index) = name.rsplit_once('-').unwrap_or((name, "0"));
-    // A folder's name ends at 255 bytes.
-    let topic = topic.get(..DELETED_TOPIC_BYTES_MAX).unwrap_or(topic);
-    let id: String = topic_id.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    folder.with_file_name(format!("{topic}-{index}.{id}-delete"))
 }

@@ -232,6 +232,78 @@ fn a_folder_of_somebody_else_stays_as_it_is() {
     assert!(disk.open(&folder().join("notes-2")).is_ok());
 }
 
+/// A file's copy beside it.
+fn copy(disk: &FaultyDisk, from: &str, to: &str) {
+    let bytes = disk.bytes(&folder().join(from)).unwrap();
+    disk.open_or_create(&folder().join(to)).unwrap().write_at(&bytes, 0).unwrap();
+}
+
+#[test]
+fn a_copy_of_a_partitions_folder_and_an_empty_one_are_left_and_reported() {
+    let disk = FaultyDisk::new();
+    let (mut storage, _) = open(&disk);
+    create_topic(&mut storage, "t", 1, 1);
+    append(&mut storage, &tp("t", 0), &plain(&["a"])).unwrap();
+    storage.close().unwrap();
+    let disk = disk.restart(Crash::Process, &mut Chance::from_seed(1));
+    // One comes before the partition's own folder by name, one after it.
+    for name in ["a-0", "t-backup-0"] {
+        disk.create_directories(&folder().join(name)).unwrap();
+        for file in ["partition.metadata", "00000000000000000000.log"] {
+            copy(&disk, &format!("t-0/{file}"), &format!("{name}/{file}"));
+        }
+    }
+    disk.create_directories(&folder().join("pics-2024")).unwrap();
+    let foreign = ["a-0", "pics-2024", "t-backup-0"].map(|name| folder().join(name));
+    for _ in 0..2 {
+        let (mut storage, report) = open(&disk);
+        let mut reported = report.foreign_folders;
+        reported.sort();
+        assert_eq!(reported, foreign);
+        assert_eq!(texts(&committed(&storage, &tp("t", 0))), ["a"]);
+        storage.checkpoint().unwrap();
+    }
+    assert!(disk.open(&folder().join("a-0/00000000000000000000.log")).is_ok());
+    assert!(disk.open(&folder().join("t-backup-0/00000000000000000000.log")).is_ok());
+    assert!(disk.list(&folder().join("pics-2024")).is_ok());
+}
+
+#[test]
+fn a_stray_file_in_a_partitions_folder_harms_nothing_and_is_left() {
+    let disk = FaultyDisk::new();
+    let (mut storage, _) = open(&disk);
+    create_topic(&mut storage, "t", 1, 1);
+    append(&mut storage, &tp("t", 0), &plain(&["a"])).unwrap();
+    storage.close().unwrap();
+    let disk = disk.restart(Crash::Process, &mut Chance::from_seed(1));
+    disk.open_or_create(&folder().join("t-0/notes.txt")).unwrap();
+    let (storage, report) = open(&disk);
+    assert_eq!(texts(&committed(&storage, &tp("t", 0))), ["a"]);
+    assert!(report.foreign_folders.is_empty());
+    assert!(disk.open(&folder().join("t-0/notes.txt")).is_ok());
+}
+
+#[test]
+fn what_stands_where_a_new_topics_folder_belongs_is_set_aside() {
+    let disk = FaultyDisk::new();
+    let (mut storage, _) = open(&disk);
+    disk.create_directories(&folder().join("t-0")).unwrap();
+    disk.open_or_create(&folder().join("t-0/thesis.tex")).unwrap();
+    disk.open_or_create(&folder().join("t-1")).unwrap();
+    create_topic(&mut storage, "t", 1, 2);
+    for partition in 0..2 {
+        append(&mut storage, &tp("t", partition), &plain(&["a"])).unwrap();
+    }
+    storage.close().unwrap();
+    let disk = disk.restart(Crash::Power, &mut Chance::from_seed(1));
+    let (storage, _) = open(&disk);
+    for partition in 0..2 {
+        assert_eq!(texts(&committed(&storage, &tp("t", partition))), ["a"]);
+    }
+    assert!(disk.open(&folder().join("t-0.1-stray/thesis.tex")).is_ok());
+    assert!(disk.open(&folder().join("t-1.1-stray")).is_ok());
+}
+
 #[test]
 fn old_data_is_read_from_segments_and_the_end_from_memory() {
     // Written early, and only when memory is full.

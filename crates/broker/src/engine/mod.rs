@@ -242,6 +242,12 @@ impl Engine {
         let before = recovery::durability_before(folder);
         let (storage, report) = Storage::open(StdDisk::new(folder), config).map_err(|error| error.to_string())?;
         tracing::info!(folder = %folder.display(), ?report, "opened");
+        for foreign in &report.foreign_folders {
+            tracing::warn!(
+                folder = %foreign.display(),
+                "called like a partition's folder, and of no topic here (a copy?): left as it is; move it elsewhere"
+            );
+        }
         let mut chance = Chance::from_seed(entropy());
         let cluster_id = recovery::cluster_id(folder, &mut chance)?;
         let mut engine = Self {
