@@ -4,7 +4,7 @@
 //! atonce broker --data-dir ./data &
 //! atonce topics create lines --partitions 4
 //! atonce topics create word-counts --partitions 4
-//! cargo run --example word_count_exactly_once -- localhost:9092 &
+//! cargo run -p atonce --example word_count_exactly_once -- localhost:9092 &
 //! atonce produce lines < README.md
 //! atonce consume word-counts --isolation committed --from beginning
 //! ```
