@@ -4,11 +4,13 @@
 //! **What it does not know**: how it came about. Here are its bytes, how they are made durable, and what is removed
 //! afterwards.
 //!
-//! Layout (big-endian): `magic 8 ("atonceC1") | checksum u32 (CRC-32C of all that follows) | durability u8 (0 sync, 1
+//! Layout (big-endian): `magic 8 ("atonceC2") | checksum u32 (CRC-32C of all that follows) | durability u8 (0 sync, 1
 //! os) | boot_id 16 (zero: unknown) | leader_epoch i32 | file_number u64 | offset u64 | group_number u64 |
-//! previous_checksum u32 | next_producer_id i64 | topics u32 | topic… | partitions u32 | partition…`. A topic as in
+//! previous_checksum u32 | journal_file_bytes u64 | has_file u8 | next_producer_id i64 | topics u32 | topic… | partitions u32 | partition…`. A topic as in
 //! the journal's entry 2. A partition: `topic_id 16 | index i32 | log_start_offset i64 | end_offset i64 | segments
 //! u32 | (base_offset i64 | log_bytes u64 | txnindex_bytes u64)… | producers`, these as in [`Producers::encode`].
+//! `journal_file_bytes`: the length of every journal file from the place on. `has_file`: 1 if the place's was there. Both
+//! are missing in "atonceC1", which is still read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,7 +32,9 @@ use crate::storage::Slot;
 
 pub(crate) const CHECKPOINT_FILE: &str = "checkpoint";
 const TEMPORARY_FILE: &str = "checkpoint.tmp";
-const MAGIC: [u8; 8] = *b"atonceC1";
+const MAGIC: [u8; 8] = *b"atonceC2";
+/// Without what is known of journal files.
+const MAGIC_BEFORE: [u8; 8] = *b"atonceC1";
 const BODY_AT: usize = 12;
 /// A checkpoint larger than this is taken for damage. 1 GiB is some ten million partitions.
 const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;
@@ -42,9 +46,20 @@ pub(crate) struct Checkpoint {
     pub(crate) boot_id: Option<Uuid>,
     pub(crate) leader_epoch: i32,
     pub(crate) place: Place,
+    /// `None`: it does not say.
+    pub(crate) journal_files: Option<JournalFiles>,
     pub(crate) next_producer_id: i64,
     pub(crate) topics: Vec<Topic>,
     pub(crate) partitions: Vec<PartitionCheckpoint>,
+}
+
+/// What must be found of the journal's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JournalFiles {
+    /// Length of each file from the place on.
+    pub(crate) bytes: u64,
+    /// The place's file was there.
+    pub(crate) has_file: bool,
 }
 
 #[derive(Debug)]
@@ -70,6 +85,7 @@ pub(crate) struct Head<'a> {
     pub(crate) boot_id: Option<Uuid>,
     pub(crate) leader_epoch: i32,
     pub(crate) place: Place,
+    pub(crate) journal_files: JournalFiles,
     pub(crate) catalog: &'a Catalog,
 }
 
@@ -88,6 +104,8 @@ pub(crate) fn encode_head(head: &Head<'_>, partitions: usize) -> BytesMut {
     buffer.put_u64(head.place.offset);
     buffer.put_u64(head.place.group_number);
     buffer.put_u32(head.place.previous_checksum);
+    buffer.put_u64(head.journal_files.bytes);
+    buffer.put_u8(u8::from(head.journal_files.has_file));
     buffer.put_i64(head.catalog.next_producer_id().0);
     buffer.put_u32(u32::try_from(head.catalog.topics().count()).expect("topics fit in memory"));
     for topic in head.catalog.topics() {
@@ -147,7 +165,8 @@ impl Checkpoint {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields::of(bytes);
-        if fields.array()? != MAGIC || fields.u32()? != crc32c::crc32c(fields.rest()) {
+        let magic = fields.array()?;
+        if (magic != MAGIC && magic != MAGIC_BEFORE) || fields.u32()? != crc32c::crc32c(fields.rest()) {
             return None;
         }
         let durability = match fields.u8()? {
@@ -163,6 +182,11 @@ impl Checkpoint {
             group_number: fields.u64()?,
             previous_checksum: fields.u32()?,
         };
+        let journal_files = if magic == MAGIC {
+            Some(JournalFiles { bytes: fields.u64()?, has_file: fields.u8()? != 0 })
+        } else {
+            None
+        };
         let next_producer_id = fields.i64()?;
         let mut topics = Vec::new();
         for _ in 0..fields.u32()? {
@@ -172,7 +196,7 @@ impl Checkpoint {
         for _ in 0..fields.u32()? {
             partitions.push(PartitionCheckpoint::decode(&mut fields)?);
         }
-        Some(Self { durability, boot_id, leader_epoch, place, next_producer_id, topics, partitions })
+        Some(Self { durability, boot_id, leader_epoch, place, journal_files, next_producer_id, topics, partitions })
     }
 }
 
@@ -322,7 +346,8 @@ mod tests {
         let configs = [("segment.bytes".to_owned(), "100".to_owned())].into();
         catalog.insert(Topic { id: Uuid([1; 16]), name: "t".into(), partitions: 1, configs });
         let (durability, boot_id) = (Durability::Os, Some(Uuid([9; 16])));
-        let head = Head { durability, boot_id, leader_epoch: 3, place: Place::FIRST, catalog: &catalog };
+        let journal_files = JournalFiles { bytes: 4096, has_file: true };
+        let head = Head { durability, boot_id, leader_epoch: 3, place: Place::FIRST, journal_files, catalog: &catalog };
         let mut bytes = encode_head(&head, 1);
         let segment = SegmentCheckpoint { base_offset: 5, log_bytes: 1000, aborted_bytes: 34 };
         let mut producers = Producers::default();

@@ -62,6 +62,8 @@ pub struct StorageConfig {
     /// whose Metadata and OffsetForLeaderEpoch answer with [`Storage::leader_epoch`](crate::Storage::leader_epoch): a
     /// client that reads a batch of a later epoch than Metadata knows waits for newer Metadata, for ever.
     pub raise_leader_epoch: bool,
+    /// The caller knows that the folder was used before: when it is empty now, its files were lost, and it is not opened.
+    pub was_used: bool,
     /// Identifies the running kernel, if the caller can tell. Another one than at the last checkpoint means that the
     /// machine went down in between.
     pub boot_id: Option<Uuid>,
@@ -85,9 +87,21 @@ impl StorageConfig {
             segment_bytes: 1 << 30,
             salvage: false,
             raise_leader_epoch: false,
+            was_used: false,
             boot_id: None,
         }
     }
+}
+
+/// What was being written when the last run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// In which journal file.
+    pub path: PathBuf,
+    /// Where in it, in bytes.
+    pub position: u64,
+    /// As far as something can be recognized there.
+    pub bytes: u64,
 }
 
 /// What opening a data folder found and did.
@@ -104,7 +118,7 @@ pub struct RecoveryReport {
     /// Entries in them.
     pub entries_replayed: u64,
     /// A torn group was found at the journal's end, and dropped: nobody was told that it was there.
-    pub torn_tail_dropped: bool,
+    pub torn_tail: Option<TornTail>,
     /// The journal was damaged, and cut there, as [`StorageConfig::salvage`] said.
     pub salvaged: bool,
     /// Segments cut back to what the checkpoint vouches for.

@@ -164,7 +164,7 @@ pub enum OpenError {
         what: String,
     },
     /// There is data, and no checkpoint to begin from. Nothing was changed.
-    #[error("{path} holds data but no checkpoint file; is it the right folder?", path = .path.display())]
+    #[error("{path} holds data, or held some, but no checkpoint file; is it the right folder?", path = .path.display())]
     NoCheckpoint {
         /// The folder.
         path: PathBuf,

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use atonce_kernel::disk::{Disk, DiskFile};
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::checkpoint::JournalFiles;
 use crate::error::{JournalFailed, OpenError};
 use crate::fields::Fields;
 
@@ -116,6 +117,16 @@ impl<D: Disk> Journal<D> {
 
     pub(crate) fn place(&self) -> Place {
         self.place
+    }
+
+    /// What a recovery from here must find.
+    pub(crate) fn files_to_expect(&self) -> JournalFiles {
+        JournalFiles { bytes: self.file_bytes, has_file: self.active.is_some() }
+    }
+
+    /// Makes the first file, so that the checkpoint can say that it is there. On a full disk there is none.
+    pub(crate) fn begin(&mut self) -> Result<(), JournalFailed> {
+        if self.active.is_none() && (self.has_spare() || self.add_spare().is_ok()) { self.next_file() } else { Ok(()) }
     }
 
     /// Files that recovery would read.
@@ -362,7 +373,14 @@ pub(crate) enum Tail {
     /// Nothing.
     Clean,
     /// Something that was being written; nobody was told that it was there.
-    Torn,
+    Torn {
+        /// The file in which it stands.
+        path: PathBuf,
+        /// Where it begins.
+        position: u64,
+        /// As far as something can be recognized there.
+        bytes: u64,
+    },
     /// Something that was synced once.
     Damaged { path: PathBuf, position: u64, what: String },
 }
@@ -477,7 +495,16 @@ fn check_tail<D: Disk>(disk: &D, files: &BTreeMap<u64, PathBuf>, end: &Place) ->
                 && header.file_number == *number
                 && header.group_number >= end.group_number
             {
-                tail = Tail::Torn;
+                let end_of_group = offset + padded_bytes(GROUP_HEADER_BYTES.saturating_add(header.payload_bytes));
+                tail = match tail {
+                    Tail::Torn { path, position, bytes } => {
+                        Tail::Torn { path, position, bytes: bytes + end_of_group.min(length).saturating_sub(offset) }
+                    }
+                    Tail::Clean | Tail::Damaged { .. } => {
+                        let bytes = end_of_group.min(length).saturating_sub(offset);
+                        Tail::Torn { path: path.clone(), position: offset, bytes }
+                    }
+                };
                 if header.synced_group >= end.group_number
                     && read_payload(&file, path, &header_bytes, &header, offset, length)?.is_some()
                 {

@@ -36,7 +36,7 @@ pub mod storage;
 
 pub use catalog::{Catalog, CatalogError, ProducerIdBlock, Topic};
 pub use checkpoint::{CheckpointDone, CheckpointWork};
-pub use config::{Checkpointing, Durability, RecoveryReport, StorageConfig};
+pub use config::{Checkpointing, Durability, RecoveryReport, StorageConfig, TornTail};
 pub use error::{AppendError, DeleteRecordsError, JournalFailed, OpenError, ReadError, StageError};
 pub use producer::{
     Marker, Origin, ProducerRefusal, ProducerState, TransactionVersion, Verification, VerificationGuard,

@@ -19,8 +19,8 @@ use bytes::Bytes;
 
 use crate::batch::{BatchHeader, EndTransactionMarker};
 use crate::catalog::Topic;
-use crate::checkpoint::{CHECKPOINT_FILE, Checkpoint, PartitionCheckpoint, SegmentCheckpoint};
-use crate::config::{Durability, RecoveryReport, StorageConfig};
+use crate::checkpoint::{CHECKPOINT_FILE, Checkpoint, JournalFiles, PartitionCheckpoint, SegmentCheckpoint};
+use crate::config::{Durability, RecoveryReport, StorageConfig, TornTail};
 use crate::entry::Entry;
 use crate::error::{JournalFailed, OpenError};
 use crate::fields::Fields;
@@ -69,12 +69,16 @@ fn create<D: Disk>(disk: Arc<D>, config: StorageConfig) -> Result<(Storage<D>, R
     let journal_folder = config.directory.join(JOURNAL_FOLDER);
     // The first journal file is made after the first checkpoint, and folders of partitions after that.
     let has_folders = survey(&*disk, &config.directory)?.iter().any(Folder::holds_log_files);
-    if has_folders || !journal::files(&*disk, &journal_folder)?.is_empty() {
+    if config.was_used || has_folders || !journal::files(&*disk, &journal_folder)?.is_empty() {
         return Err(OpenError::NoCheckpoint { path: config.directory });
     }
     let journal = Journal::new(Arc::clone(&disk), journal_folder, config.journal_file_bytes, Place::FIRST, 0);
     let shared = Shared::new(disk, config.open_files_max);
     let mut storage = Storage::new(config, shared, journal, 0);
+    remove_unfinished_spares(&storage)?;
+    finish(&mut storage)?;
+    // Only now, and told by another checkpoint: a journal file without a checkpoint is a folder that lost it.
+    storage.journal.begin()?;
     finish(&mut storage)?;
     allocate_ahead(&mut storage);
     Ok((storage, RecoveryReport { created: true, clean: true, ..RecoveryReport::default() }))
@@ -82,14 +86,13 @@ fn create<D: Disk>(disk: Arc<D>, config: StorageConfig) -> Result<(Storage<D>, R
 
 /// So that the first commit need not. On a full disk there is none, and appends are refused until there is.
 fn allocate_ahead<D: Disk>(storage: &mut Storage<D>) {
-    if !storage.journal.has_spare() {
+    if storage.journal.wants_spare() && !storage.journal.has_spare() {
         let _ = storage.journal.add_spare();
     }
 }
 
 /// The last step: what was found is durable, and the journal begins anew.
 fn finish<D: Disk>(storage: &mut Storage<D>) -> Result<(), OpenError> {
-    remove_unfinished_spares(storage)?;
     let directory = storage.config.directory.clone();
     let Some(work) = storage.prepare_checkpoint()? else {
         return Err(OpenError::Disk {
@@ -123,12 +126,17 @@ fn recover<D: Disk>(
     let files = journal::files(&*disk, &journal_folder)?;
     let start = checkpoint.place;
     check_start(&*disk, &journal_folder, &files, &start)?;
+    if let Some(expected) = checkpoint.journal_files
+        && !config.salvage
+    {
+        check_files(&*disk, &journal_folder, &files, &start, expected, config.journal_file_bytes)?;
+    }
     let mut contents = Contents::default();
     let end = scan(&*disk, &files, start, |path, place, payload| contents.add(path, place, &payload))?;
-    let (is_torn, is_salvaged) = match end.tail {
-        Tail::Clean => (false, false),
-        Tail::Torn => (true, false),
-        Tail::Damaged { .. } if config.salvage => (false, true),
+    let (torn_tail, is_salvaged) = match end.tail {
+        Tail::Clean => (None, false),
+        Tail::Torn { path, position, bytes } => (Some(TornTail { path, position, bytes }), false),
+        Tail::Damaged { .. } if config.salvage => (None, true),
         Tail::Damaged { path, position, what } => return Err(OpenError::Corrupt { path, position, what }),
     };
     let mut plan = Plan::choose(&*disk, &directory, &checkpoint, &contents)?;
@@ -143,7 +151,7 @@ fn recover<D: Disk>(
         after_power_loss,
         groups_replayed: contents.groups,
         entries_replayed: contents.entries,
-        torn_tail_dropped: is_torn,
+        torn_tail,
         salvaged: is_salvaged,
         segments_cut: plan.cut.len() as u64,
         foreign_folders: std::mem::take(&mut plan.foreign),
@@ -159,6 +167,8 @@ fn recover<D: Disk>(
     let mut storage = Storage::new(config, shared, journal, leader_epoch);
     plan.load(&mut storage, checkpoint, &contents.dead)?;
     scan(&*disk, &files, start, |path, place, payload| replay(&mut storage, &contents.dead, path, place, payload))?;
+    remove_unfinished_spares(&storage)?;
+    storage.journal.begin()?;
     finish(&mut storage)?;
     storage.forget_moved();
     storage.journal.take_spares(files.into_values())?;
@@ -193,6 +203,31 @@ fn check_start<D: Disk>(
             length,
             "the journal file ends before the place that the checkpoint points to",
         ));
+    }
+    Ok(())
+}
+
+/// Files are full of zeros, and synced, before they get their names: neither a crash nor the loss of power shortens one.
+fn check_files<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    files: &BTreeMap<u64, PathBuf>,
+    start: &Place,
+    expected: JournalFiles,
+    file_bytes_now: u64,
+) -> Result<(), OpenError> {
+    if expected.has_file && !files.contains_key(&start.file_number) {
+        let path = journal::file_path(folder, start.file_number);
+        return Err(OpenError::corrupt(&path, 0, "the journal file that the checkpoint points into is missing"));
+    }
+    for path in files.range(start.file_number..).map(|(_, path)| path) {
+        let length = disk.open(path).and_then(|file| file.length());
+        let length = length.map_err(|error| OpenError::disk("reading the length", path, &error))?;
+        // A start that was interrupted may have made a file of the size that is set now.
+        if length != expected.bytes && length != file_bytes_now {
+            let what = format!("the journal file has {length} bytes instead of {}", expected.bytes);
+            return Err(OpenError::corrupt(path, length.min(expected.bytes), what));
+        }
     }
     Ok(())
 }

@@ -881,6 +881,7 @@ impl<D: Disk> Storage<D> {
             boot_id: self.config.boot_id,
             leader_epoch: self.leader_epoch,
             place: self.journal.place(),
+            journal_files: self.journal.files_to_expect(),
             catalog: &self.catalog,
         };
         let mut bytes = encode_head(&head, self.slots.iter().flatten().count());

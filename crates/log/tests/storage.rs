@@ -162,7 +162,7 @@ fn a_damaged_group_that_was_synced_is_named_and_nothing_is_changed() {
     let mut salvage = config();
     salvage.salvage = true;
     let (storage, report) = open_with(&disk, salvage);
-    assert!(report.salvaged && !report.torn_tail_dropped);
+    assert!(report.salvaged && report.torn_tail.is_none());
     assert!(committed(&storage, &tp("t", 0)).is_empty());
 }
 
@@ -179,8 +179,45 @@ fn a_torn_last_group_is_dropped_whole() {
     disk.damage(&journal, 4096 + 150, 0xff).unwrap();
     let disk = disk.restart(Crash::Process, &mut Chance::from_seed(1));
     let (storage, report) = open(&disk);
-    assert!(report.torn_tail_dropped);
+    let torn = report.torn_tail.unwrap();
+    assert_eq!((torn.path, torn.position, torn.bytes), (journal, 4096, 4096));
     assert!(committed(&storage, &tp("t", 0)).is_empty() && committed(&storage, &tp("t", 1)).is_empty());
+}
+
+#[test]
+fn a_journal_file_that_was_cut_or_is_gone_is_named_and_nothing_is_changed() {
+    let make = || {
+        let disk = FaultyDisk::new();
+        let (mut storage, _) = open(&disk);
+        create_topic(&mut storage, "t", 1, 1);
+        for value in ["a", "b", "c"] {
+            append(&mut storage, &tp("t", 0), &plain(&[value])).unwrap();
+            storage.commit().unwrap();
+        }
+        drop(storage);
+        disk.restart(Crash::Process, &mut Chance::from_seed(1))
+    };
+    let journal = folder().join("journal/00000000000000000001.journal");
+    let refusal = |disk: &FaultyDisk| {
+        let error = Storage::open(disk.clone(), config()).err().unwrap();
+        let OpenError::Corrupt { path, .. } = &error else { panic!("{error}") };
+        assert_eq!(path, &journal, "{error}");
+    };
+    // At the edge of a group, so that what is left is whole.
+    let disk = make();
+    disk.open(&journal).unwrap().set_length(2 * 4096).unwrap();
+    refusal(&disk);
+    let disk = make();
+    disk.remove_file(&journal).unwrap();
+    refusal(&disk);
+    let disk = make();
+    disk.remove_directory(&folder().join("journal")).unwrap();
+    refusal(&disk);
+    // All of it gone, and the caller knows that there was something.
+    let disk = FaultyDisk::new();
+    let mut used = config();
+    used.was_used = true;
+    assert!(matches!(Storage::open(disk, used), Err(OpenError::NoCheckpoint { .. })));
 }
 
 #[test]

@@ -239,9 +239,14 @@ impl Engine {
         config.boot_id = boot_id;
         config.unsynced_files_max = open_files_max() / 2;
         config.checkpointing = Checkpointing::ByCaller;
+        config.was_used = recovery::has_cluster_id(folder);
         let before = recovery::durability_before(folder);
         let (storage, report) = Storage::open(StdDisk::new(folder), config).map_err(|error| error.to_string())?;
         tracing::info!(folder = %folder.display(), ?report, "opened");
+        if let Some(torn) = &report.torn_tail {
+            let (file, offset, bytes) = (torn.path.display(), torn.position, torn.bytes);
+            tracing::warn!(%file, offset, bytes, "the journal ended in a write that was not finished; it was dropped");
+        }
         for foreign in &report.foreign_folders {
             tracing::warn!(
                 folder = %foreign.display(),

@@ -162,6 +162,11 @@ pub(super) fn cluster_id(folder: &Path, chance: &mut Chance) -> Result<String, S
     Ok(id)
 }
 
+/// Whether a broker has used the folder before: the id is written after the first checkpoint.
+pub(super) fn has_cluster_id(folder: &Path) -> bool {
+    folder.join(CLUSTER_ID_FILE).exists()
+}
+
 /// Under which durability the folder was written last; `None` if nobody said.
 pub(super) fn durability_before(folder: &Path) -> Option<Durability> {
     match std::fs::read_to_string(folder.join(DURABILITY_FILE)).ok()?.trim() {
