@@ -11,6 +11,9 @@ use crate::configuration::Settings;
 use crate::directory::Directory;
 use crate::engine::EngineHandle;
 
+/// Pieces of work that read files, or unpack records, at once. Each may hold an unpacked batch in memory.
+const READS_AT_ONCE: usize = 4;
+
 /// One permit stands for so many bytes of requests.
 const BYTES_PER_PERMIT: usize = 1024;
 
@@ -23,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     /// For requests on their way to the writer.
     pub(crate) requests: Budget,
+    /// For work that reads files or unpacks records.
+    reads: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -33,7 +38,20 @@ impl Shared {
         directory: Arc<Directory>,
     ) -> Self {
         let requests = Budget::new(settings.queued_request_bytes_max);
-        Self { settings, cluster_id, engine, directory, requests }
+        let reads = Arc::new(Semaphore::new(READS_AT_ONCE));
+        Self { settings, cluster_id, engine, directory, requests, reads }
+    }
+
+    /// Does work that may take long (reading files, unpacking records) on a thread of its own, a few pieces at once: the
+    /// runtime's threads serve all other connections meanwhile. `None`: the work panicked, or the runtime ends.
+    pub(crate) async fn read_aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let permit = Arc::clone(&self.reads).acquire_owned().await.ok()?;
+        let work = move || {
+            // Kept until the work is done, also when nobody waits for it any more.
+            let _permit = permit;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.ok()
     }
 }
 

@@ -6,7 +6,7 @@ use atonce_kernel::Uuid;
 use atonce_protocol::ErrorCode;
 use atonce_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use atonce_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
-use atonce_protocol::records::BatchView;
+use atonce_protocol::records::{BatchBuilder, BatchOptions, BatchView, Compression};
 use raw_client::{RawClient, broker, fetch_request, plain_batch};
 
 #[tokio::test]
@@ -150,4 +150,67 @@ async fn offsets_are_found_by_time_below_the_end_that_the_reader_sees() {
         assert_eq!(look_up(isolation, written_at).await, 0);
         assert_eq!(look_up(isolation, written_at + 1).await, -1);
     }
+}
+
+#[tokio::test]
+async fn a_partition_named_twice_in_list_offsets_is_answered_once_as_an_invalid_request() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 2).await;
+    let named = |partition_index| ListOffsetsPartition { partition_index, timestamp: 0, ..Default::default() };
+    let topic = |partitions| ListOffsetsTopic { name: "t".to_owned(), partitions, ..Default::default() };
+    let topics = vec![topic(vec![named(0), named(0), named(1)]), topic(vec![named(0)])];
+    let request = ListOffsetsRequest { replica_id: -1, topics, ..Default::default() };
+    let response = client.call(7, &request).await;
+    let found: Vec<(i32, i16)> = response
+        .topics
+        .iter()
+        .flat_map(|topic| &topic.partitions)
+        .map(|partition| (partition.partition_index, partition.error_code))
+        .collect();
+    assert_eq!(found, [(0, ErrorCode::InvalidRequest.to_i16()), (1, 0)]);
+}
+
+/// One thread runs the whole broker but for the writer: as long as it unpacks, nobody else is answered.
+#[tokio::test]
+async fn look_ups_by_time_hold_up_nobody() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    // Small on the wire, and long to unpack.
+    let value = "0".repeat(1 << 20);
+    let mut builder = BatchBuilder::with_capacity(64 << 20);
+    for timestamp in 0..48 {
+        builder.append(timestamp, None, Some(value.as_bytes()), []).expect("appended");
+    }
+    let options = BatchOptions { compression: Compression::Gzip, ..BatchOptions::default() };
+    let batch = builder.finish(&options).expect("a batch");
+    assert!(batch.len() < 1 << 20, "{} bytes", batch.len());
+    assert_eq!(client.produce(9, None, "t", 0, batch).await.error_code, 0);
+    let partition = ListOffsetsPartition { timestamp: 47, ..Default::default() };
+    let topics = vec![ListOffsetsTopic { name: "t".to_owned(), partitions: vec![partition], ..Default::default() }];
+    let request = ListOffsetsRequest { replica_id: -1, topics, ..Default::default() };
+    let mut asking = RawClient::of(&broker);
+    for _ in 0..4 {
+        asking.send(7, &request).await;
+    }
+    // Whatever the machine's speed: others are answered before the last of them.
+    let looked_up = async {
+        for _ in 0..4 {
+            let (_, response) = asking.receive::<ListOffsetsRequest>(7).await;
+            assert_eq!(response.topics[0].partitions[0].offset, 47);
+        }
+    };
+    let others = async {
+        for _ in 0..20 {
+            client.end_offset("t", 0, false).await;
+        }
+    };
+    tokio::pin!(looked_up);
+    tokio::select! {
+        biased;
+        () = &mut looked_up => panic!("all look-ups were done before anybody else was answered"),
+        () = others => {}
+    }
+    looked_up.await;
 }

@@ -223,6 +223,13 @@ impl<D: Disk> PartitionReader<D> {
         self.view().watermarks
     }
 
+    /// Whether a read from `offset` on needs no file, as things stand now.
+    #[must_use]
+    pub fn is_in_memory(&self, offset: Offset) -> bool {
+        let view = self.view();
+        offset >= view.tail_start() || offset < view.watermarks.log_start_offset
+    }
+
     /// Reads batches from `offset` on, at most `bytes_max` of them, but one at least if there is one.
     ///
     /// At the end for that isolation it finds nothing, which is no error. It may find less than there is: a read ends

@@ -40,12 +40,12 @@ async fn handle(call: Call, request: FetchRequest) -> FetchResponse {
     if request.session_id == 0 && request.session_epoch > 0 {
         return FetchResponse { error_code: ErrorCode::InvalidFetchSessionEpoch.to_i16(), ..Default::default() };
     }
-    let request = without_repetition(request);
+    let request = Arc::new(without_repetition(request));
     let wait_ms = request.max_wait_ms.clamp(0, WAIT_MS_MAX);
     let deadline = Instant::now() + Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0));
     let bell = Bell::default();
     loop {
-        let attempt = read(&call, &request);
+        let attempt = read_where_it_belongs(&call, &request).await;
         if attempt.is_enough || attempt.bytes >= request.min_bytes.max(0) as usize {
             return attempt.response;
         }
@@ -54,7 +54,7 @@ async fn handle(call: Call, request: FetchRequest) -> FetchResponse {
             continue;
         }
         if tokio::time::timeout_at(deadline, bell.notify.notified()).await.is_err() {
-            return read(&call, &request).response;
+            return read_where_it_belongs(&call, &request).await.response;
         }
     }
 }
@@ -79,6 +79,34 @@ struct Attempt {
     /// An error, or nothing asked for: waiting would change nothing.
     is_enough: bool,
     partitions: Vec<Arc<Partition>>,
+}
+
+/// Reads here what is in memory, and what needs a file on another thread.
+async fn read_where_it_belongs(call: &Call, request: &Arc<FetchRequest>) -> Attempt {
+    if !needs_file(call, request) {
+        return read(call, request);
+    }
+    let (asking, asked) = (call.clone(), Arc::clone(request));
+    let found = call.shared.read_aside(move || read(&asking, &asked)).await;
+    found.unwrap_or_else(|| Attempt {
+        response: FetchResponse { error_code: ErrorCode::KafkaStorageError.to_i16(), ..Default::default() },
+        bytes: 0,
+        is_enough: true,
+        partitions: Vec::new(),
+    })
+}
+
+fn needs_file(call: &Call, request: &FetchRequest) -> bool {
+    let topics = call.shared.directory.topics();
+    request.topics.iter().any(|asked| {
+        let topic = if call.version >= 13 { topics.by_id(asked.topic_id) } else { topics.by_name(&asked.topic) };
+        topic.is_some_and(|topic| {
+            asked.partitions.iter().any(|partition| {
+                let found = topic.partition(partition.partition);
+                found.is_some_and(|found| !found.reader.is_in_memory(partition.fetch_offset))
+            })
+        })
+    })
 }
 
 fn read(call: &Call, request: &FetchRequest) -> Attempt {

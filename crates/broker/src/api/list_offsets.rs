@@ -7,7 +7,8 @@
 //! - 8: earliest local (-4), the earliest here. 9: latest tiered (-5) and 11: earliest not yet tiered (-6): without tiers
 //!   there is no such offset. 10: a time-out.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use atonce_kernel::Timestamp;
 use atonce_log::IsolationLevel;
@@ -31,35 +32,52 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-async fn handle(call: Call, mut request: ListOffsetsRequest) -> ListOffsetsResponse {
-    // A look-up by time may read a file: once for each partition, however often it is named.
-    let mut seen = BTreeSet::new();
-    for topic in &mut request.topics {
-        topic.partitions.retain(|partition| seen.insert((topic.name.clone(), partition.partition_index)));
+async fn handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse {
+    let mut partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
+    if !partitions.any(|partition| partition.timestamp >= 0 || partition.timestamp == MAX_TIMESTAMP) {
+        return answer(&call, &request);
+    }
+    // A look-up by time reads files and unpacks batches.
+    let shared = Arc::clone(&call.shared);
+    let found = shared.read_aside(move || answer(&call, &request)).await;
+    found.unwrap_or_default()
+}
+
+fn answer(call: &Call, request: &ListOffsetsRequest) -> ListOffsetsResponse {
+    // As Kafka does: a partition that is named twice is answered once, and looked up for neither.
+    let mut times_named: BTreeMap<(&str, i32), u32> = BTreeMap::new();
+    for topic in &request.topics {
+        for partition in &topic.partitions {
+            *times_named.entry((&topic.name, partition.partition_index)).or_default() += 1;
+        }
     }
     let topics = call.shared.directory.topics();
     let isolation =
         if request.isolation_level == 1 { IsolationLevel::ReadCommitted } else { IsolationLevel::ReadUncommitted };
-    let topics = request
-        .topics
-        .iter()
-        .map(|topic| ListOffsetsTopicResponse {
-            name: topic.name.clone(),
-            partitions: topic
-                .partitions
-                .iter()
-                .map(|asked| {
-                    let found = topics
-                        .partition(&topic.name, asked.partition_index)
-                        .ok_or(ErrorCode::UnknownTopicOrPartition)
-                        .and_then(|partition| look_up(&call, partition, asked, isolation));
-                    respond(&call, asked, found)
-                })
-                .collect(),
-            ..Default::default()
-        })
-        .collect();
-    ListOffsetsResponse { topics, ..Default::default() }
+    let mut response = ListOffsetsResponse::default();
+    for topic in &request.topics {
+        let mut partitions = Vec::new();
+        for asked in &topic.partitions {
+            // Taken by the first that names it.
+            let found = match times_named.remove(&(topic.name.as_str(), asked.partition_index)) {
+                None => continue,
+                Some(1) => topics
+                    .partition(&topic.name, asked.partition_index)
+                    .ok_or(ErrorCode::UnknownTopicOrPartition)
+                    .and_then(|partition| look_up(call, partition, asked, isolation)),
+                Some(_) => Err(ErrorCode::InvalidRequest),
+            };
+            partitions.push(respond(call, asked, found));
+        }
+        if !partitions.is_empty() || topic.partitions.is_empty() {
+            response.topics.push(ListOffsetsTopicResponse {
+                name: topic.name.clone(),
+                partitions,
+                ..Default::default()
+            });
+        }
+    }
+    response
 }
 
 /// A timestamp and its offset; -1 and -1 where there is none.
