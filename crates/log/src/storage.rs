@@ -125,6 +125,8 @@ pub struct Storage<D: Disk> {
     leftovers: Leftovers,
     pub(crate) leader_epoch: i32,
     is_space_low: bool,
+    /// Why the last entry of new data was not taken, if it was not.
+    refusal: Option<StageError>,
     is_checkpoint_running: bool,
     failed: Option<JournalFailed>,
 }
@@ -164,6 +166,7 @@ impl<D: Disk> Storage<D> {
             leftovers: Leftovers::default(),
             leader_epoch,
             is_space_low: false,
+            refusal: None,
             is_checkpoint_running: false,
             failed: None,
         }
@@ -519,6 +522,23 @@ impl<D: Disk> Storage<D> {
     /// Whether an entry of `bytes` can be staged: it must fit into a group, the group into the journal, and its
     /// batches on the disk.
     fn make_room(&mut self, bytes: usize, space: Space) -> Result<(), StageError> {
+        let result = self.find_room(bytes, space);
+        if space == Space::Ordinary {
+            match &result {
+                Ok(()) => self.refusal = None,
+                Err(full @ StageError::DiskFull { .. }) => self.refusal = Some(full.clone()),
+                Err(StageError::GroupFull { .. } | StageError::Failed(_)) => {}
+            }
+        }
+        result
+    }
+
+    /// Why new data is refused: the disk was full when it last came. `None` once some was taken again.
+    pub fn refusal(&self) -> Option<&StageError> {
+        self.refusal.as_ref()
+    }
+
+    fn find_room(&mut self, bytes: usize, space: Space) -> Result<(), StageError> {
         self.check_failed()?;
         let max = self.journal.group_bytes_max();
         let is_group_empty = self.group.len() <= GROUP_HEADER_BYTES;

@@ -125,10 +125,12 @@ fn a_full_disk_refuses_data_and_still_takes_markers_and_deletions() {
         storage.commit().unwrap();
     }
     assert!(refusals > 10 && taken > 10, "{refusals} refusals, {taken} taken");
+    assert!(matches!(storage.refusal(), Some(StageError::DiskFull { .. })));
     storage.append_marker(&t, &marker(ProducerIdentity::new(1, 1), Outcome::Commit), NOW).unwrap();
     storage.delete_records(&t, Some(3)).unwrap();
     storage.commit().unwrap();
     assert_eq!(committed(&storage, &t).len(), taken + 1 - 3);
+    assert!(storage.refusal().is_some(), "markers say nothing of new data");
     // Nothing of what was taken is lost, with the disk as full as it is.
     let before = committed(&storage, &t);
     drop(storage);
@@ -137,6 +139,18 @@ fn a_full_disk_refuses_data_and_still_takes_markers_and_deletions() {
     let (mut storage, _) = open(&disk);
     assert_eq!(committed(&storage, &t), before);
     append(&mut storage, &t, &plain(&["there is space again"])).unwrap();
+    storage.commit().unwrap();
+    // It says so once it is full again, and no longer when there is space again.
+    assert_eq!(storage.refusal(), None);
+    disk.set_capacity_bytes(Some(1));
+    storage.commit().unwrap();
+    while append(&mut storage, &t, &plain(&["x".repeat(1000).as_str()])).is_ok() {
+        storage.commit().unwrap();
+    }
+    assert!(storage.refusal().is_some());
+    disk.set_capacity_bytes(None);
+    append(&mut storage, &t, &plain(&["taken"])).unwrap();
+    assert_eq!(storage.refusal(), None);
     storage.commit().unwrap();
 }
 

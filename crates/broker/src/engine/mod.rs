@@ -220,6 +220,8 @@ pub(crate) struct Engine {
     /// The checkpoint that is being written.
     checkpoint: Option<std::thread::JoinHandle<()>>,
     next_checkpoint: Timestamp,
+    /// New data is refused, and that was said.
+    is_refusing: bool,
     wake_ups: mpsc::Sender<WakeUp>,
     /// Set by a failure of the journal: nothing more is answered.
     failed: Option<String>,
@@ -273,6 +275,7 @@ impl Engine {
             next_producer_expiry: now.plus_ms(PRODUCER_EXPIRY_INTERVAL_MS),
             checkpoint: None,
             next_checkpoint: now,
+            is_refusing: false,
             wake_ups,
             failed: None,
         };
@@ -318,6 +321,7 @@ impl Engine {
                 return Ok(Stop::Crash);
             }
             self.commit();
+            self.tell_of_a_full_disk();
             self.begin_checkpoint_if_due();
             if let Some(reason) = self.failed.take() {
                 tracing::error!(reason, "the writer stops: nothing more is acknowledged");
@@ -331,6 +335,22 @@ impl Engine {
                 Some(Stop::Crash) => return Ok(Stop::Crash),
                 None => {}
             }
+        }
+    }
+
+    /// Says it once when new data begins to be refused, and once when some is taken again: clients see only errors that
+    /// may be tried again.
+    fn tell_of_a_full_disk(&mut self) {
+        match self.storage.refusal() {
+            Some(refusal) if !self.is_refusing => {
+                self.is_refusing = true;
+                tracing::warn!(%refusal, "the disk is full: writes are refused until there is space");
+            }
+            None if self.is_refusing => {
+                self.is_refusing = false;
+                tracing::warn!("there is space on the disk again: writes are taken");
+            }
+            Some(_) | None => {}
         }
     }
 
