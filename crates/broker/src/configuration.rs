@@ -51,6 +51,12 @@ pub(crate) const BROKER_KEYS: &[Key] = &[
     key("auto.create.topics.enable", ValueKind::Boolean, "true", "Make a topic when somebody asks for its metadata."),
     key("broker.id", ANY_INT, "1", "This node's id."),
     key("connections.max", POSITIVE, "10000", "Connections held open; one more is closed at once."),
+    key(
+        "connections.max.idle.ms",
+        ValueKind::Long { least: 1 },
+        "600000",
+        "How long a connection may be silent, with nothing to be answered, before it is closed.",
+    ),
     key("default.replication.factor", ValueKind::Int { least: 1, most: 1 }, "1", "One node keeps one copy."),
     key("fetch.max.bytes", POSITIVE, "57671680", "Most bytes one fetch returns, whatever it asks for."),
     key(
@@ -297,6 +303,7 @@ impl Properties {
             auto_create_topics: self.number("auto.create.topics.enable"),
             partitions_default: self.number("num.partitions"),
             connections_max: self.number("connections.max"),
+            connection_idle_ms_max: self.number("connections.max.idle.ms"),
             fetch_bytes_max: self.number("fetch.max.bytes"),
             batch_bytes_max: self.number("message.max.bytes"),
             request_bytes_max: self.number("socket.request.max.bytes"),
@@ -325,6 +332,7 @@ pub(crate) struct Settings {
     pub(crate) auto_create_topics: bool,
     pub(crate) partitions_default: i32,
     pub(crate) connections_max: usize,
+    pub(crate) connection_idle_ms_max: u64,
     pub(crate) fetch_bytes_max: i32,
     pub(crate) batch_bytes_max: i32,
     pub(crate) request_bytes_max: usize,

@@ -4,7 +4,8 @@
 //! thread are on their way as soon as they are read (so a producer may pipeline), all others run when their turn comes;
 //! a second loop awaits the futures in order and writes. What a client may have in flight is bounded by
 //! [`REQUESTS_IN_FLIGHT`] and the size of the largest request; what waits for the writer, over all connections, by
-//! `queued.max.request.bytes`.
+//! `queued.max.request.bytes`. A connection on which nothing moves for `connections.max.idle.ms`, while nothing is being
+//! answered, is closed; so is one whose client takes none of an answer for so long.
 //!
 //! **What it does not know**: what the requests mean. A frame that is too long, or one that dispatch cannot make sense of,
 //! closes this connection and no other.
@@ -13,6 +14,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -59,8 +61,9 @@ where
     let (read_half, write_half) = tokio::io::split(stream);
     let peer = Arc::new(peer);
     let (sender, receiver) = mpsc::channel(REQUESTS_IN_FLIGHT);
+    let idle_max = Duration::from_millis(shared.settings.connection_idle_ms_max);
     let reading = read_requests(read_half, Arc::clone(&peer), shared, sender);
-    let writing = write_answers(write_half, receiver);
+    let writing = write_answers(write_half, receiver, idle_max);
     let end = tokio::select! {
         end = reading => end,
         end = writing => end,
@@ -82,6 +85,8 @@ where
 {
     let mut buffer = BytesMut::new();
     let own = Budget::new(shared.settings.request_bytes_max);
+    let idle_max = Duration::from_millis(shared.settings.connection_idle_ms_max);
+    let mut stream = Patient { stream: &mut stream, idle_max, own: &own };
     while let Some(frame) = read_frame(&mut stream, &mut buffer, shared.settings.request_bytes_max).await? {
         // Two bounds on what waits. The connection's own goes with the answer: whoever asks much and reads nothing waits for
         // himself. The one over all connections goes when the writer has taken the request in, and never depends on a client:
@@ -96,11 +101,35 @@ where
     Ok(())
 }
 
+/// Where bytes come from.
+trait Source {
+    /// Reads some bytes; 0 at the end.
+    async fn read_some(&mut self, buffer: &mut BytesMut) -> io::Result<usize>;
+}
+
+/// A stream that is read as long as something moves, or is being answered.
+struct Patient<'a, R> {
+    stream: &'a mut R,
+    idle_max: Duration,
+    own: &'a Budget,
+}
+
+impl<R: AsyncRead + Unpin> Source for Patient<'_, R> {
+    async fn read_some(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+        loop {
+            let was_unused = self.own.is_unused();
+            match tokio::time::timeout(self.idle_max, self.stream.read_buf(buffer)).await {
+                Ok(read) => return read,
+                // What was answered meanwhile begins the time anew.
+                Err(_) if !was_unused || !self.own.is_unused() => {}
+                Err(_) => return Err(io::Error::new(io::ErrorKind::TimedOut, "idle (connections.max.idle.ms)")),
+            }
+        }
+    }
+}
+
 /// The next frame without its length, or nothing when the peer has closed between frames.
-async fn read_frame<R>(stream: &mut R, buffer: &mut BytesMut, bytes_max: usize) -> io::Result<Option<Bytes>>
-where
-    R: AsyncRead + Unpin,
-{
+async fn read_frame(stream: &mut impl Source, buffer: &mut BytesMut, bytes_max: usize) -> io::Result<Option<Bytes>> {
     loop {
         if let Some(prefix) = buffer.first_chunk::<4>() {
             let announced = i32::from_be_bytes(*prefix);
@@ -116,20 +145,32 @@ where
         } else {
             buffer.reserve(READ_AHEAD_BYTES / 8);
         }
-        if stream.read_buf(buffer).await? == 0 {
+        if stream.read_some(buffer).await? == 0 {
             return if buffer.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
         }
     }
 }
 
-async fn write_answers<W>(mut stream: W, mut answers: mpsc::Receiver<(PendingAnswer, Room)>) -> io::Result<()>
+async fn write_answers<W>(
+    mut stream: W,
+    mut answers: mpsc::Receiver<(PendingAnswer, Room)>,
+    idle_max: Duration,
+) -> io::Result<()>
 where
     W: AsyncWrite + Unpin,
 {
     // The room is given back when the answer is on its way.
     while let Some((pending, _room)) = answers.recv().await {
         match pending.await {
-            Answer::Frame(bytes) => stream.write_all(&bytes).await?,
+            Answer::Frame(mut bytes) => {
+                while !bytes.is_empty() {
+                    let written = tokio::time::timeout(idle_max, stream.write_buf(&mut bytes)).await;
+                    let late = || io::Error::new(io::ErrorKind::TimedOut, "an answer was not taken");
+                    if written.map_err(|_| late())?? == 0 {
+                        return Err(io::ErrorKind::WriteZero.into());
+                    }
+                }
+            }
             Answer::Nothing => {}
             Answer::Close(reason) => return Err(invalid(reason)),
         }
@@ -144,6 +185,12 @@ fn invalid(reason: String) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl<R: AsyncRead + Unpin> Source for R {
+        async fn read_some(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+            self.read_buf(buffer).await
+        }
+    }
 
     #[tokio::test]
     async fn frames_come_whole_however_they_were_cut() {

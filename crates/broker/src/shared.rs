@@ -75,6 +75,11 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(all as usize)), all }
     }
 
+    /// Nothing waits.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.permits.available_permits() == self.all as usize
+    }
+
     /// Waits until there is room for a request of `bytes`. One that is larger than all room there is takes all of it.
     pub(crate) async fn room_for(&self, bytes: usize) -> Room {
         let permits = u32::try_from(bytes / BYTES_PER_PERMIT + 1).unwrap_or(u32::MAX).min(self.all);

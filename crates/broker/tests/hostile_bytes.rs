@@ -219,3 +219,22 @@ async fn clients_that_wait_or_do_not_read_hold_up_nobody() {
     };
     tokio::time::timeout(std::time::Duration::from_secs(20), served).await.expect("others are served");
 }
+
+#[tokio::test]
+async fn a_silent_connection_is_closed_and_one_that_waits_for_its_answer_is_not() {
+    let broker =
+        Broker::builder().temporary().property("connections.max.idle.ms", "100").start().await.expect("started");
+    let mut waiter = RawClient::of(&broker);
+    waiter.create_topic("t", 1).await;
+    let mut silent = RawClient::of(&broker);
+    // Half a frame is silence too, when nothing more comes.
+    let mut halted = RawClient::of(&broker);
+    halted.send_bytes(&[0, 0]).await;
+    let mut request = fetch_request("t", 0, 0, false, 1000);
+    request.min_bytes = 1;
+    let answer = waiter.call(12, &request).await;
+    assert_eq!(answer.responses[0].partitions[0].error_code, 0);
+    assert!(silent.receive_frame().await.is_none(), "closed");
+    assert!(halted.receive_frame().await.is_none(), "closed");
+    assert!(waiter.receive_frame().await.is_none(), "closed, now that it is answered");
+}
