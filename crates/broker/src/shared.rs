@@ -11,8 +11,11 @@ use crate::configuration::Settings;
 use crate::directory::Directory;
 use crate::engine::EngineHandle;
 
-/// Pieces of work that read files, or unpack records, at once. Each may hold an unpacked batch in memory.
-const READS_AT_ONCE: usize = 4;
+/// Fetches that read files at once.
+const READS_AT_ONCE: usize = 8;
+
+/// Look-ups by time at once. Each may hold an unpacked batch in memory, and a processor for as long as that takes.
+const LOOK_UPS_AT_ONCE: usize = 2;
 
 /// One permit stands for so many bytes of requests.
 const BYTES_PER_PERMIT: usize = 1024;
@@ -26,8 +29,10 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     /// For requests on their way to the writer.
     pub(crate) requests: Budget,
-    /// For work that reads files or unpacks records.
+    /// For fetches that read files.
     reads: Arc<Semaphore>,
+    /// For look-ups by time, which unpack records: many of them must not hold up those who read.
+    look_ups: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -39,20 +44,34 @@ impl Shared {
     ) -> Self {
         let requests = Budget::new(settings.queued_request_bytes_max);
         let reads = Arc::new(Semaphore::new(READS_AT_ONCE));
-        Self { settings, cluster_id, engine, directory, requests, reads }
+        let look_ups = Arc::new(Semaphore::new(LOOK_UPS_AT_ONCE));
+        Self { settings, cluster_id, engine, directory, requests, reads, look_ups }
     }
 
-    /// Does work that may take long (reading files, unpacking records) on a thread of its own, a few pieces at once: the
-    /// runtime's threads serve all other connections meanwhile. `None`: the work panicked, or the runtime ends.
+    /// Reads files on a thread that may wait for them. `None`: it panicked, or the runtime ends.
     pub(crate) async fn read_aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let permit = Arc::clone(&self.reads).acquire_owned().await.ok()?;
-        let work = move || {
-            // Kept until the work is done, also when nobody waits for it any more.
-            let _permit = permit;
-            work()
-        };
-        tokio::task::spawn_blocking(work).await.ok()
+        aside(&self.reads, work).await
     }
+
+    /// Looks something up by unpacking records, on another thread than the runtime's. `None` as above.
+    pub(crate) async fn look_up_aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        aside(&self.look_ups, work).await
+    }
+}
+
+/// Does work that may take long on a thread of its own, as many pieces at once as there are permits: the runtime's threads
+/// serve all other connections meanwhile.
+async fn aside<T: Send + 'static>(permits: &Arc<Semaphore>, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+    let work = move || {
+        // Kept until the work is done, also when nobody waits for it any more.
+        let _permit = permit;
+        work()
+    };
+    tokio::task::spawn_blocking(work).await.ok()
 }
 
 /// Bytes of requests that may wait.

@@ -39,7 +39,7 @@ async fn handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse 
     }
     // A look-up by time reads files and unpacks batches.
     let shared = Arc::clone(&call.shared);
-    let found = shared.read_aside(move || answer(&call, &request)).await;
+    let found = shared.look_up_aside(move || answer(&call, &request)).await;
     found.unwrap_or_default()
 }
 
