@@ -3,12 +3,13 @@
 //! It puts the layers together and talks to people. It does not know the wire, the log or the coordinators: it uses the
 //! public interfaces of `atonce`, `atonce-client` and `atonce-broker` as any user would.
 //!
-//! Read in this order: `demo`, the proof; then `commands`, one file per command; `failure`, what errors look like.
+//! Read in this order: `demo`, the proof; then `commands`, one file per command; `failure`, what errors look like, and `output`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its user")]
 
 mod demo;
 mod commands;
 mod failure;
+mod output;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -67,8 +68,11 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => exit,
         Err(failure) => {
-            eprintln!("{:?}", miette::Report::new(failure));
-            ExitCode::FAILURE
+            let status = failure.status();
+            if status != 0 {
+                eprintln!("{:?}", miette::Report::new(failure));
+            }
+            ExitCode::from(status)
         }
     }
 }

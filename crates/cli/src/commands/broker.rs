@@ -1,6 +1,6 @@
 //! `atonce broker`: serves until it is told to end.
 
-use std::io::Write;
+use std::error::Error;
 use std::path::PathBuf;
 
 use atonce_broker::{Broker, Durability};
@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Failure, OrFailure};
+use crate::output::say;
 
 /// Runs a durable, Kafka-compatible broker on one node.
 ///
@@ -69,7 +70,7 @@ fn host_and_port(text: &str) -> Result<(String, u16), String> {
     Ok((host.to_owned(), port))
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT, or until its disk fails.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     // Before the line is printed: whoever reads it may send a signal at once.
     let no_signals = "this system refuses signal handlers; run it where they are allowed";
@@ -94,24 +95,53 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         || format!("cannot serve {} on {}", arguments.data_dir.display(), arguments.listen),
         "see the cause above: another process may have the folder or the port (--data-dir, --listen), or a property may be wrong (-s)",
     )?;
-    println!("atonce broker serves on {}", broker.bootstrap_servers());
-    std::io::stdout()
-        .flush()
-        .or_failure(|| "cannot print the address".into(), "give it a standard output that can be written")?;
-
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    match say(format_args!("atonce broker serves on {}", broker.bootstrap_servers())) {
+        // Whoever started it does not want to know where; it serves all the same.
+        Err(failure) if failure.status() == 0 => {}
+        said => said?,
     }
+
+    let told_to_end = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    served(told_to_end, broker.failure()).await?;
     broker.shutdown().await.or_failure(
         || "the broker did not end cleanly".into(),
         "nothing acknowledged is lost: start it again, and it recovers; see the cause above (a full or failing disk?)",
     )
 }
 
+/// Waits until it is told to end, or has failed: then whoever looks after this process must see it end.
+async fn served<E>(told_to_end: impl Future<Output = ()>, failure: impl Future<Output = E>) -> Result<(), Failure>
+where
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    tokio::select! {
+        () = told_to_end => Ok(()),
+        failed = failure => Err(failed).or_failure(
+            || "the broker has stopped by itself".into(),
+            "nothing acknowledged is lost: see to the cause above (a full or failing disk?), then start it again, and it recovers",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_broker_whose_disk_fails_ends_with_status_one_and_says_why() {
+        let failed = std::future::ready(std::io::Error::other("the disk does not answer"));
+        let failure = served(std::future::pending(), failed).await.expect_err("it has failed");
+        assert_eq!(failure.status(), 1);
+        assert_eq!(failure.source().map(ToString::to_string).as_deref(), Some("the disk does not answer"));
+
+        let told = served(std::future::ready(()), std::future::pending::<std::io::Error>()).await;
+        assert!(told.is_ok());
+    }
 
     #[test]
     fn properties_and_addresses_are_read_as_they_are_written() {

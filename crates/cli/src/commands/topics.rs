@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::Cluster;
 use crate::failure::{Failure, OrFailure};
+use crate::output::say;
 
 /// Creates, lists, describes and deletes topics.
 #[derive(Debug, Args)]
@@ -142,11 +143,8 @@ async fn list(client: &Client, internal: bool, json: bool) -> Result<(), Failure
     topics.sort_by(|a, b| a.name.cmp(&b.name));
     if json {
         for topic in &topics {
-            println!(
-                "{}",
-                json!({"topic": topic.name.as_str(), "id": topic.id.to_string(), "partitions": topic.partitions,
-                       "internal": topic.is_internal})
-            );
+            say(json!({"topic": topic.name.as_str(), "id": topic.id.to_string(), "partitions": topic.partitions,
+                       "internal": topic.is_internal}))?;
         }
         return Ok(());
     }
@@ -158,7 +156,7 @@ async fn list(client: &Client, internal: bool, json: bool) -> Result<(), Failure
     for topic in &topics {
         table.add_row([topic.name.to_string(), topic.partitions.to_string(), topic.id.to_string()]);
     }
-    println!("{table}");
+    say(&table)?;
     Ok(())
 }
 
@@ -197,13 +195,12 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
                            "last_stable_offset": at(&stable, p.partition), "high_watermark": at(&high, p.partition)})
                 })
                 .collect();
-            println!(
-                "{}",
-                json!({"topic": name.as_str(), "id": description.id.to_string(), "partitions": partitions, "configs": configs})
-            );
+            say(
+                json!({"topic": name.as_str(), "id": description.id.to_string(), "partitions": partitions, "configs": configs}),
+            )?;
             continue;
         }
-        println!("{name} ({})", description.id);
+        say(format_args!("{name} ({})", description.id))?;
         let mut table = table(&["partition", "leader", "replicas", "log start", "last stable", "high watermark"]);
         let show = |offset: Option<i64>| offset.map_or_else(|| "?".to_owned(), |offset| offset.to_string());
         for p in &description.partitions {
@@ -217,9 +214,9 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
                 show(at(&high, p.partition)),
             ]);
         }
-        println!("{table}");
+        say(&table)?;
         for (key, value) in &configs {
-            println!("  {key}={value}");
+            say(format_args!("  {key}={value}"))?;
         }
     }
     Ok(())
