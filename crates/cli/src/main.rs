@@ -85,7 +85,7 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Broker(arguments) => commands::broker::run(arguments).await.map(done),
         Command::Topics(arguments) => commands::topics::run(arguments).await.map(done),
         Command::Produce(arguments) => commands::produce::run(arguments).await.map(done),
-        Command::Consume(arguments) => commands::consume::run(arguments).await.map(done),
+        Command::Consume(arguments) => commands::consume::run(arguments).await,
     }
 }
 

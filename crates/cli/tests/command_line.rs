@@ -2,7 +2,9 @@
 
 mod support;
 
-use support::{Served, atonce, fail, succeed};
+use std::time::{Duration, Instant};
+
+use support::{Running, Served, atonce, fail, succeed};
 
 #[test]
 fn what_is_produced_is_consumed() {
@@ -76,6 +78,45 @@ fn a_broker_ends_cleanly_at_a_signal_and_keeps_what_it_had() {
     let broker = Served::start(data.path(), "sync");
     let read = ["consume", "orders", "--from", "beginning", "--until-end"];
     assert_eq!(succeed(&mut broker.atonce(&read), ""), "0\n1\n2\n");
+}
+
+#[test]
+fn a_member_that_is_told_to_end_commits_what_it_printed_and_leaves() {
+    let data = tempfile::tempdir().expect("a folder");
+    let broker = Served::start(data.path(), "os");
+    succeed(&mut broker.atonce(&["topics", "create", "orders", "--partitions", "1"]), "");
+    let read = ["consume", "orders", "--from", "beginning", "--group", "printers"];
+    for (signal, status, line) in [("INT", 130, "1\n"), ("TERM", 143, "2\n")] {
+        succeed(&mut broker.atonce(&["produce", "orders"]), line);
+        let started = Instant::now();
+        let mut consume = Running::start(&mut broker.atonce(&read));
+        assert_eq!(consume.line(), line);
+        consume.signal(signal);
+        assert_eq!(consume.ended().code(), Some(status), "{signal}");
+        // Had the first member stayed in the group, the second would have got nothing before its session's end.
+        assert!(started.elapsed() < Duration::from_secs(40), "{signal}: {:?}", started.elapsed());
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let data = tempfile::tempdir().expect("a folder");
+    let broker = Served::start(data.path(), "os");
+    succeed(&mut broker.atonce(&["topics", "create", "orders", "--partitions", "3"]), "");
+    succeed(&mut broker.atonce(&["produce", "orders"]), "1\n");
+    for command in [
+        &["topics", "list"][..],
+        &["topics", "list", "--json"],
+        &["topics", "describe", "orders"],
+        &["topics", "describe", "orders", "--json"],
+        &["consume", "orders", "--from", "beginning"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = broker.atonce(command).stdout(writer).output().expect("the binary starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && told.is_empty(), "{command:?}: {} {told}", output.status);
+    }
 }
 
 #[test]

@@ -1,21 +1,25 @@
 //! `atonce consume`: records become lines of standard output.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use atonce_client::{
     Client, Consumer, ConsumerEvent, ConsumerRecord, Isolation, OffsetReset, Position, TopicName, TopicPartition,
 };
 use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use super::Cluster;
 use crate::failure::{Failure, OrFailure};
+use crate::output;
 
 /// Reads a topic and prints the value of each record, a line each.
 ///
 /// Without --group it reads all partitions, from where --from says, and remembers nothing. As a member of a group it shares the
-/// partitions with the other members and goes on where the group left off; what is printed is committed afterwards.
+/// partitions with the other members and goes on where the group left off; what is printed is committed afterwards. At Ctrl-C or SIGTERM it
+/// leaves the group, and ends with status 130 or 143.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -108,7 +112,7 @@ enum Format {
 const NEXT: &str = "see the cause above; `atonce topics list` shows the topics there are";
 
 /// Prints until it is done, or for ever.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let client = arguments.cluster.connect().await?;
     let failed = || format!("cannot read {}", arguments.topic);
     let partitions = partitions(&client, &arguments).await?;
@@ -142,6 +146,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     } else {
         BTreeMap::new()
     };
+    // Only a member of a group has something to finish.
+    let told_to_end = match &arguments.group {
+        Some(_) => Some(EndSignal::listen()?),
+        None => None,
+    };
+    let signal_number = || told_to_end.as_ref().and_then(EndSignal::number);
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let at_end = |consumer: &Consumer| {
         arguments.until_end
@@ -149,7 +159,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     };
 
     // Asked for with an offset at the end, or of an empty topic, there is nothing to wait for.
-    while left > 0 && !at_end(&consumer) {
+    while left > 0 && !at_end(&consumer) && signal_number().is_none() {
         let Some(event) = consumer.next_event(Duration::from_millis(200)).await.or_failure(failed, NEXT)? else {
             continue;
         };
@@ -171,7 +181,37 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             ConsumerEvent::Revoking(_) | ConsumerEvent::Assigned(..) | ConsumerEvent::Lost(_) => {}
         }
     }
-    consumer.close().await.or_failure(failed, NEXT)
+    // All that was printed is committed. The other members get the partitions at once.
+    consumer.close_and_leave().await.or_failure(failed, NEXT)?;
+    Ok(signal_number().map_or(ExitCode::SUCCESS, |number| ExitCode::from(128 + number)))
+}
+
+/// SIGINT or SIGTERM, once it came. The second one ends the process at once, for a person who does not want to wait for the cluster.
+struct EndSignal(watch::Receiver<Option<u8>>);
+
+impl EndSignal {
+    fn listen() -> Result<Self, Failure> {
+        let next = "this system refuses signal handlers; run it where they are allowed";
+        let mut interrupt = signal(SignalKind::interrupt()).or_failure(|| "cannot listen for SIGINT".into(), next)?;
+        let mut terminate = signal(SignalKind::terminate()).or_failure(|| "cannot listen for SIGTERM".into(), next)?;
+        let (sender, receiver) = watch::channel(None);
+        tokio::spawn(async move {
+            loop {
+                let number: u8 = tokio::select! {
+                    _ = interrupt.recv() => 2,
+                    _ = terminate.recv() => 15,
+                };
+                if sender.send_replace(Some(number)).is_some() {
+                    std::process::exit(128 + i32::from(number));
+                }
+            }
+        });
+        Ok(Self(receiver))
+    }
+
+    fn number(&self) -> Option<u8> {
+        *self.0.borrow()
+    }
 }
 
 async fn partitions(client: &Client, arguments: &Arguments) -> Result<Vec<TopicPartition>, Failure> {
@@ -240,12 +280,10 @@ fn print(records: &[&ConsumerRecord], arguments: &Arguments) -> Result<bool, Fai
         }
         text.push(b'\n');
     }
-    let mut output = std::io::stdout().lock();
-    match output.write_all(&text).and_then(|()| output.flush()) {
+    match output::write(&text) {
         Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error)
-            .or_failure(|| "cannot print".into(), "see the cause above; is the disk behind standard output full?"),
+        Err(failure) if failure.status() == 0 => Ok(false),
+        Err(failure) => Err(failure),
     }
 }
 

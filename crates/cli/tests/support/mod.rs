@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -79,6 +79,58 @@ impl Served {
 }
 
 impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command that runs beside the test, and is killed with it.
+pub(crate) struct Running {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    input: Option<ChildStdin>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let input = child.stdin.take();
+        Self { child, output, input }
+    }
+
+    /// The next line that it prints.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a pipe can be read");
+        line
+    }
+
+    /// Ends its standard input.
+    pub(crate) fn end_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Sends a signal by the system's own `kill`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().expect("kill is there").success());
+    }
+
+    /// Waits for the end.
+    pub(crate) fn ended(&mut self) -> std::process::ExitStatus {
+        wait(&mut self.child)
+    }
+}
+
+impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
