@@ -99,6 +99,58 @@ fn a_member_that_is_told_to_end_commits_what_it_printed_and_leaves() {
 }
 
 #[test]
+fn a_demo_that_is_told_to_end_leaves_no_folder() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let temporary = tempfile::tempdir().expect("a folder");
+        let is_empty = || std::fs::read_dir(temporary.path()).expect("it is there").next().is_none();
+        // The first guarantee's line says that it is in the midst of the second.
+        let mut demo = Running::start(
+            atonce().args(["demo", "--json", "--kills", "0", "--durability", "os"]).env("TMPDIR", temporary.path()),
+        );
+        assert!(demo.line().contains("at_most_once"), "{signal}");
+        assert!(!is_empty(), "{signal}: the demo keeps its data there");
+        demo.signal(signal);
+        assert_eq!(demo.ended().code(), Some(1), "{signal}");
+        assert!(is_empty(), "{signal}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_demo_under_nohup_outlives_its_terminal() {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", r#"trap '' HUP; exec "$0" "$@""#]).arg(env!("CARGO_BIN_EXE_atonce"));
+    shell.args(["demo", "--json", "--kills", "0", "--durability", "os"]);
+    let mut demo = Running::start(&mut shell);
+    assert!(demo.line().contains("at_most_once"));
+    demo.signal("HUP");
+    assert!(demo.line().contains("at_least_once"));
+    assert!(demo.line().contains("exactly_once"));
+    assert!(demo.ended().success());
+}
+
+#[test]
+fn a_worker_whose_demo_is_gone_ends_soon() {
+    // It takes connections and answers nothing, as a broker that is gone for good.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = silent.local_addr().expect("an address").to_string();
+    let state = tempfile::tempdir().expect("a folder");
+    let mut worker = Running::start(
+        atonce()
+            .args(["demo-worker", "--bootstrap-servers", &address, "--application-id", "a", "--process-id", "p"])
+            .args(["--source", "lines", "--sink", "counts", "--guarantee", "exactly_once", "--workers", "1"])
+            .args(["--commit-interval-ms", "50", "--session-timeout-ms", "6000", "--transaction-timeout-ms", "10000"])
+            .arg("--state-dir")
+            .arg(state.path()),
+    );
+    silent.accept().expect("the worker connects");
+    let gone = Instant::now();
+    worker.end_input();
+    assert!(!worker.ended().success());
+    assert!(gone.elapsed() < Duration::from_secs(15), "{:?}", gone.elapsed());
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let data = tempfile::tempdir().expect("a folder");
     let broker = Served::start(data.path(), "os");

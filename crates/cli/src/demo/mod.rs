@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::commands::broker::DurabilityChoice;
 use crate::failure::{Failure, OrFailure};
@@ -193,15 +194,51 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         );
     }
 
-    let cluster = Cluster::start(&arguments).await?;
+    // From here on there is something to clear away; before, the text may be awaited, and a signal just ends that.
+    let interrupted = interrupted()?;
+    tokio::pin!(interrupted);
+    let cluster = tokio::select! {
+        cluster = Cluster::start(&arguments) => cluster?,
+        failure = &mut interrupted => return Err(failure),
+    };
     let run_id = format!("{:x}", now.as_millis());
     let setup = Setup { arguments, lines: Arc::new(lines), direct, cluster, seed, run_id };
     let result = tokio::select! {
         result = all_guarantees(&setup) => result,
-        _ = tokio::signal::ctrl_c() => Err(Failure::new("interrupted", "start it again; what it left behind goes at the next start")),
+        failure = &mut interrupted => Err(failure),
     };
     setup.cluster.end(&setup.arguments).await?;
     result
+}
+
+/// Waits for Ctrl-C, for a polite kill, or for the terminal's end.
+fn interrupted() -> Result<impl Future<Output = Failure>, Failure> {
+    let next = "this system refuses signal handlers; run it where they are allowed";
+    let listen = |kind, name| signal(kind).or_failure(|| format!("cannot listen for {name}"), next);
+    let mut interrupt = listen(SignalKind::interrupt(), "SIGINT")?;
+    let mut terminate = listen(SignalKind::terminate(), "SIGTERM")?;
+    let mut hang_up = if is_hang_up_ignored() { None } else { Some(listen(SignalKind::hangup(), "SIGHUP")?) };
+    Ok(async move {
+        let hung_up = async {
+            match &mut hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hung_up => {}
+        }
+        Failure::new("interrupted", "start it again; what it left behind goes at the next start")
+    })
+}
+
+/// Whether whoever started this wants it to outlive its terminal, as `nohup` does. Linux says so; elsewhere it is not known.
+fn is_hang_up_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 async fn all_guarantees(setup: &Setup) -> Result<ExitCode, Failure> {

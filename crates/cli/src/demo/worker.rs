@@ -3,7 +3,7 @@
 //! This is what a user of the library writes: a topology, an application, `run_until`. Around it: a line of JSON on standard output whenever
 //! the statistics changed, and an end when the demo is gone.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use atonce::{Application, Statistics, Topology, TopologyBuilder, TopologyError, 
 use atonce_client::GroupInstanceId;
 use bytes::Bytes;
 use clap::Args;
-use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 use super::Guarantee;
 use super::words::words;
@@ -89,6 +89,7 @@ fn word_count(source: &str, sink: &str) -> Result<Topology, TopologyError> {
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let failed = || format!("the worker {} cannot run", arguments.process_id);
     let next = "see the cause above";
+    let end = ended()?;
     let topology = word_count(&arguments.source, &arguments.sink).or_failure(failed, next)?;
     let application = Application::builder(&arguments.application_id, topology)
         .bootstrap_servers(&arguments.bootstrap_servers)
@@ -110,7 +111,6 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             tokio::time::sleep(TELL_INTERVAL).await;
         }
     });
-    let end = ended()?;
     let statistics = application.statistics_reader();
     let result = application.run_until(end).await.or_failure(failed, next);
     telling.abort();
@@ -120,6 +120,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// How often the worker looks whether there is something to tell. A kill hides what happened since.
 const TELL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How long a worker whose demo is gone has for ending cleanly.
+const ORPHAN_END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Prints what changed, at once: the next instruction may be the last.
 fn tell(statistics: &Statistics, told: Status) -> Status {
@@ -142,13 +145,22 @@ fn ended() -> Result<impl Future<Output = ()>, Failure> {
     let next = "this system refuses signal handlers; run it where they are allowed";
     let mut terminate = signal(SignalKind::terminate()).or_failure(|| "cannot listen for SIGTERM".into(), next)?;
     let mut interrupt = signal(SignalKind::interrupt()).or_failure(|| "cannot listen for SIGINT".into(), next)?;
+    let (gone, parent_gone) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("atonce-parent".to_owned())
+        .spawn(move || {
+            let _ = std::io::stdin().lock().read(&mut [0]);
+            let _ = gone.send(());
+            // With the demo its broker is gone, too, for which a clean end would wait long.
+            std::thread::sleep(ORPHAN_END_LIMIT);
+            std::process::exit(1);
+        })
+        .or_failure(|| "cannot watch standard input".into(), "see the limits of this system (ulimit -u)")?;
     Ok(async move {
-        let mut parent = tokio::io::stdin();
-        let mut nothing = [0];
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            _ = parent.read(&mut nothing) => {}
+            _ = parent_gone => {}
         }
     })
 }
