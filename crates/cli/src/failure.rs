@@ -28,10 +28,11 @@ struct Cause {
 impl Cause {
     /// Many errors name their cause in their own words and give it as their source too: that one is left out.
     fn of(error: &(dyn Error + 'static)) -> Self {
-        let text = error.to_string();
+        // The client's name for what administers a cluster says nothing to a person.
+        let text = error.to_string().replace("Admin answered", "the broker answered");
         let mut deeper = error.source();
         while let Some(named) = deeper
-            && text.contains(&named.to_string())
+            && error.to_string().contains(&named.to_string())
         {
             deeper = named.source();
         }
@@ -43,6 +44,16 @@ impl Failure {
     /// Something that has no deeper cause.
     pub(crate) fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
         Self { what: what.into(), cause: None, next: next.into(), status: 1 }
+    }
+
+    /// Something that a library's error is the cause of.
+    pub(crate) fn caused(
+        what: impl Into<String>,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+        next: impl Into<String>,
+    ) -> Self {
+        let cause: Box<dyn Error + Send + Sync> = cause.into();
+        Self { cause: Some(Cause::of(&*cause)), ..Self::new(what, next) }
     }
 
     /// The end of a command whose output nobody reads any more: quiet, and status 0.
@@ -69,10 +80,7 @@ pub(crate) trait OrFailure<T> {
 
 impl<T, E: Into<Box<dyn Error + Send + Sync>>> OrFailure<T> for Result<T, E> {
     fn or_failure(self, what: impl FnOnce() -> String, next: &str) -> Result<T, Failure> {
-        self.map_err(|cause| {
-            let cause: Box<dyn Error + Send + Sync> = cause.into();
-            Failure { what: what(), cause: Some(Cause::of(&*cause)), next: next.to_owned(), status: 1 }
-        })
+        self.map_err(|cause| Failure::caused(what(), cause, next))
     }
 }
 
@@ -102,6 +110,7 @@ mod tests {
     #[test]
     fn a_cause_that_was_named_is_not_named_again() {
         assert_eq!(chain("cannot write: the disk is full"), ["cannot write: the disk is full"]);
+        assert_eq!(chain("x: Admin answered NO"), ["x: the broker answered NO", "the disk is full"]);
         assert_eq!(chain("cannot write"), ["cannot write", "the disk is full"]);
     }
 }

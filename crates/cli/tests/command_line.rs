@@ -143,7 +143,7 @@ fn a_worker_whose_demo_is_gone_ends_soon() {
             .arg("--state-dir")
             .arg(state.path()),
     );
-    silent.accept().expect("the worker connects");
+    let _connection = silent.accept().expect("the worker connects");
     let gone = Instant::now();
     worker.end_input();
     assert!(!worker.ended().success());
@@ -182,6 +182,10 @@ fn whoever_asks_wrongly_is_told_and_gets_status_two() {
         &["produce", "x", "--lines-per-transaction", "5"],
         &["broker"],
         &["broker", "--data-dir", "x", "-s", "no-equals-sign"],
+        &["broker", "--data-dir", "x", "--listen", "foo"],
+        &["topics", "list", "--bootstrap-servers", "foo"],
+        &["topics", "list", "--bootstrap-servers", "localhost:9092,:1"],
+        &["demo", "--bootstrap-servers", "localhost:http"],
         &["demo", "--guarantee", "twice"],
         &["demo", "--partitions", "0"],
         &["demo", "--durability", "os", "--bootstrap-servers", "127.0.0.1:1"],
@@ -219,11 +223,35 @@ fn what_fails_says_what_to_do_and_gets_status_one() {
     assert!(told.contains("once"), "{told}");
     succeed(&mut broker.atonce(&["topics", "create", "once", "--if-not-exists"]), "");
     succeed(&mut broker.atonce(&["topics", "delete", "nothing", "--if-exists"]), "");
-    let told = fail(&mut broker.atonce(&["consume", "once", "--partition", "99"]), 1);
-    assert!(told.contains("no partition 99"), "{told}");
+    for verb in ["consume", "produce"] {
+        let told = fail(&mut broker.atonce(&[verb, "once", "--partition", "99"]), 1);
+        assert!(told.contains("no partition 99"), "{verb}: {told}");
+    }
+    let told = fail(&mut broker.atonce(&["topics", "delete", "nothing"]), 1);
+    assert!(told.contains("the broker answered UNKNOWN_TOPIC_OR_PARTITION"), "{told}");
 
     let told = fail(atonce().args(["broker", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data.path()), 1);
     assert!(told.contains("--data-dir"), "a folder has one broker: {told}");
+}
+
+#[test]
+fn a_broker_that_does_not_start_says_what_fits_the_cause_and_says_it_once() {
+    let data = tempfile::tempdir().expect("a folder");
+    let served = Served::start(&data.path().join("taken"), "os");
+    let fresh = data.path().join("fresh");
+    let start = |arguments: &[&str], status| {
+        fail(atonce().args(["broker", "--durability", "os"]).args(arguments).arg("--data-dir").arg(&fresh), status)
+    };
+    let told = start(&["--listen", &served.address], 1);
+    assert!(told.contains("port 0 takes a free one") && !told.contains("--data-dir"), "{told}");
+    assert_eq!(told.matches("in use").count(), 1, "{told}");
+    let told = start(&["--listen", "0.0.0.0:0"], 2);
+    assert!(told.contains("--allow-unauthenticated") && !told.contains("--data-dir"), "{told}");
+    let told = start(&["--listen", "127.0.0.1:0", "-s", "foo.bar=1"], 2);
+    assert!(told.contains("foo.bar") && told.contains("-s num.partitions=4"), "{told}");
+    let taken = data.path().join("taken");
+    let told = fail(atonce().args(["broker", "--listen", "127.0.0.1:0", "--data-dir"]).arg(taken), 1);
+    assert!(told.contains("or stop that broker") && !told.contains("--listen"), "{told}");
 }
 
 #[test]

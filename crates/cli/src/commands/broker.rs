@@ -1,12 +1,14 @@
 //! `atonce broker`: serves until it is told to end.
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use atonce_broker::{Broker, Durability};
+use atonce_broker::{Broker, Durability, StartError};
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::{address, host_and_port};
 use crate::failure::{Failure, OrFailure};
 use crate::output::say;
 
@@ -25,7 +27,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     /// Where to listen. Other addresses than loopback need --allow-unauthenticated. Port 0 takes a free one.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", value_parser = address)]
     listen: String,
     /// When a write is acknowledged.
     #[arg(long, value_enum, default_value_t = DurabilityChoice::Sync)]
@@ -64,12 +66,6 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-fn host_and_port(text: &str) -> Result<(String, u16), String> {
-    let (host, port) = text.rsplit_once(':').ok_or("expected HOST:PORT, as in kafka.example.org:9092")?;
-    let port = port.parse().map_err(|_| format!("{port} is no port; expected a number up to 65535"))?;
-    Ok((host.to_owned(), port))
-}
-
 /// Serves until SIGTERM or SIGINT, or until its disk fails.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     // Before the line is printed: whoever reads it may send a signal at once.
@@ -91,10 +87,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     for (key, value) in &arguments.properties {
         builder = builder.property(key, value);
     }
-    let broker = builder.start().await.or_failure(
-        || format!("cannot serve {} on {}", arguments.data_dir.display(), arguments.listen),
-        "see the cause above: another process may have the folder or the port (--data-dir, --listen), or a property may be wrong (-s)",
-    )?;
+    let broker = builder.start().await.map_err(|error| {
+        let (next, status) = what_next(&error);
+        let failed = || format!("cannot serve {} on {}", arguments.data_dir.display(), arguments.listen);
+        Failure::caused(failed(), error, next).with_status(status)
+    })?;
     match say(format_args!("atonce broker serves on {}", broker.bootstrap_servers())) {
         // Whoever started it does not want to know where; it serves all the same.
         Err(failure) if failure.status() == 0 => {}
@@ -112,6 +109,28 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         || "the broker did not end cleanly".into(),
         "nothing acknowledged is lost: start it again, and it recovers; see the cause above (a full or failing disk?)",
     )
+}
+
+/// What to do about a broker that does not start, and the exit status: 2 where the command line alone is wrong.
+fn what_next(error: &StartError) -> (&'static str, u8) {
+    match error {
+        StartError::FolderInUse(_) => ("name another folder with --data-dir, or stop that broker", 1),
+        StartError::Folder { .. } => ("name a folder that can be made and written with --data-dir", 1),
+        StartError::Listen { source, .. } if source.kind() == ErrorKind::AddrInUse => {
+            ("another process has the port: name another one with --listen; port 0 takes a free one", 1)
+        }
+        StartError::Listen { .. } => ("name an address of this machine with --listen, and a port that you may use", 1),
+        StartError::Unauthenticated(_) => (
+            "listen on 127.0.0.1, or say --allow-unauthenticated if all who can reach the address may do everything",
+            2,
+        ),
+        StartError::Configuration(_) => {
+            ("-s takes broker properties by their names in Kafka, as in -s num.partitions=4", 2)
+        }
+        StartError::Recovery { .. } => ("keep the folder as it is; another one can be named with --data-dir", 1),
+        StartError::Thread(_) => ("see the limits of this system (ulimit -u)", 1),
+        _ => ("see the cause above", 1),
+    }
 }
 
 /// Waits until it is told to end, or has failed: then whoever looks after this process must see it end.
@@ -150,6 +169,7 @@ mod tests {
         assert_eq!(host_and_port("localhost:9092"), Ok(("localhost".into(), 9092)));
         assert_eq!(host_and_port("[::1]:9"), Ok(("[::1]".into(), 9)));
         assert!(host_and_port("localhost").is_err());
+        assert!(host_and_port(":9092").is_err());
         assert!(host_and_port("localhost:99999").is_err());
     }
 }

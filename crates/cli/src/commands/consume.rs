@@ -227,10 +227,7 @@ async fn partitions(client: &Client, arguments: &Arguments) -> Result<Vec<TopicP
         let count = all.len();
         all.retain(|partition| partition.partition == wanted);
         if all.is_empty() {
-            return Err(Failure::new(
-                format!("{topic} has no partition {wanted}"),
-                format!("it has {count}; the first is 0 (`atonce topics describe {topic}`)"),
-            ));
+            return Err(super::no_partition(&topic, wanted, count));
         }
     }
     Ok(all)

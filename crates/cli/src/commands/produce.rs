@@ -73,7 +73,7 @@ const LINGER: Duration = Duration::from_millis(5);
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let client = arguments.cluster.connect().await?;
     let topic = TopicName::from(&arguments.topic);
-    known(&client, &topic).await?;
+    known(&client, &topic, arguments.partition).await?;
     let lines = Lines { input: BufReader::new(tokio::io::stdin()) };
     let record = RecordMaker {
         topic,
@@ -90,14 +90,22 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// A producer waits for its topic's metadata; a topic that is not there should be named at once.
-async fn known(client: &Client, topic: &TopicName) -> Result<(), Failure> {
+/// A producer waits for its topic's metadata; a topic or partition that is not there should be named at once.
+async fn known(client: &Client, topic: &TopicName, partition: Option<i32>) -> Result<(), Failure> {
     let answer = client
         .admin()
         .describe_topics(std::slice::from_ref(topic))
         .await
         .or_failure(|| format!("cannot look up {topic}"), NEXT)?;
-    answer.into_values().try_for_each(|one| one.map(|_| ())).or_failure(|| format!("cannot write to {topic}"), NEXT)
+    for description in answer.into_values() {
+        let partitions = description.or_failure(|| format!("cannot write to {topic}"), NEXT)?.partitions;
+        if let Some(wanted) = partition
+            && partitions.iter().all(|there| there.partition != wanted)
+        {
+            return Err(super::no_partition(topic, wanted, partitions.len()));
+        }
+    }
+    Ok(())
 }
 
 async fn idempotent(

@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Runs on this cluster instead of a broker inside. (ATONCE_BOOTSTRAP_SERVERS is not looked at: the demo deletes and creates topics.)
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = crate::commands::addresses)]
     bootstrap_servers: Option<String>,
     /// What the names of the demo's topics begin with. Topics that are there under these names are deleted first.
     #[arg(long, value_name = "TEXT", default_value = "demo")]
