@@ -68,7 +68,7 @@ pub(crate) enum CoordinatorOf {
 }
 
 impl CoordinatorOf {
-    fn parts(&self) -> (i8, &str) {
+    pub(crate) fn parts(&self) -> (i8, &str) {
         match self {
             Self::Group(key) => (0, key),
             Self::Transaction(key) => (1, key),
@@ -172,11 +172,6 @@ impl Cluster {
         change(&mut self.state().metadata);
     }
 
-    /// The finalized features.
-    pub(crate) fn features(&self) -> BTreeMap<String, i16> {
-        self.state().features.clone()
-    }
-
     /// Which transaction protocol the cluster has: the new one needs the feature, and brokers that know its requests.
     pub(crate) fn transaction_protocol(&self) -> Protocol {
         let state = self.state();
@@ -238,7 +233,7 @@ impl Cluster {
     }
 
     /// A connection of the client itself to whichever broker can be reached.
-    async fn any_link(&self) -> Result<Arc<Link>, Lost> {
+    pub(crate) async fn any_link(&self) -> Result<Arc<Link>, Lost> {
         let nodes: Vec<i32> = {
             let mut state = self.state();
             state.next_node = state.next_node.wrapping_add(1);
@@ -368,6 +363,18 @@ impl Cluster {
         state.metadata.handle_broker(node, Broker { host, port, rack: None });
         state.coordinators.insert(of.clone(), node);
         Ok(node)
+    }
+
+    /// The node that coordinates, if it is known already.
+    pub(crate) fn known_coordinator(&self, of: &CoordinatorOf) -> Option<i32> {
+        self.state().coordinators.get(of).copied()
+    }
+
+    /// A broker was named as a coordinator.
+    pub(crate) fn learn_coordinator(&self, of: CoordinatorOf, node: i32, broker: Broker) {
+        let mut state = self.state();
+        state.metadata.handle_broker(node, broker);
+        state.coordinators.insert(of, node);
     }
 
     /// What was believed of a coordinator is wrong.

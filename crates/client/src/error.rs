@@ -325,7 +325,7 @@ pub enum AdminError {
         may_have_taken_effect: bool,
     },
     /// The broker does not know the call, or no version of it that this client knows.
-    #[error("{operation}: the broker does not support it")]
+    #[error("{operation}: the broker does not support it, or not in this form")]
     Unsupported {
         /// What was asked.
         operation: &'static str,
@@ -345,8 +345,14 @@ impl AdminError {
     /// Whether what was named is not there.
     #[must_use]
     pub fn is_not_there(&self) -> bool {
-        matches!(self, Self::Refused { refusal, .. }
-            if matches!(refusal.code(), ErrorCode::UnknownTopicOrPartition | ErrorCode::GroupIdNotFound | ErrorCode::UnknownMemberId))
+        matches!(self, Self::Refused { refusal, .. } if matches!(
+            refusal.code(),
+            ErrorCode::UnknownTopicOrPartition
+                | ErrorCode::UnknownTopicId
+                | ErrorCode::GroupIdNotFound
+                | ErrorCode::UnknownMemberId
+                | ErrorCode::TransactionalIdNotFound
+        ))
     }
 }
 
