@@ -92,10 +92,11 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.operation {
-            // An administrator's calls are no request of Kafka's.
-            Operation::Admin => write!(f, "the broker answered {}: ", self.code)?,
-            operation => write!(f, "{operation} answered {}: ", self.code)?,
+        // An administrator's calls are no request of Kafka's.
+        if self.operation == Operation::Admin {
+            write!(f, "the broker answered {}: ", self.code)?;
+        } else {
+            write!(f, "{} answered {}: ", self.operation, self.code)?;
         }
         f.write_str(self.message.as_deref().unwrap_or_else(|| self.code.message()))
     }

@@ -408,14 +408,14 @@ impl Call<'_> {
         false
     }
 
-    async fn ask<R: Request>(
+    async fn ask<R>(
         self,
         node: Option<i32>,
         versions: RangeInclusive<i16>,
         make: impl FnOnce(i16) -> R + Send,
     ) -> Result<(R::Response, i16), Trouble>
     where
-        R: Send,
+        R: Request + Send,
     {
         let link = match node {
             Some(node) => self.cluster.link(node, self.lane).await?,

@@ -312,11 +312,10 @@ impl Admin {
         partitions: &[TopicPartition],
     ) -> Result<PerItem<TopicPartition, ()>, AdminError> {
         let cluster = self.client.cluster();
-        let partition = |partition_index: i32| OffsetDeleteRequestPartition { partition_index, ..Default::default() };
+        let partition = |partition_index: i32| OffsetDeleteRequestPartition { partition_index };
         let topic = |(name, indexes): (String, Vec<i32>)| OffsetDeleteRequestTopic {
             name,
             partitions: indexes.into_iter().map(partition).collect(),
-            ..Default::default()
         };
         self.call(&cluster, "OffsetDelete")
             .per_item(
@@ -326,7 +325,6 @@ impl Admin {
                 |_, keys| OffsetDeleteRequest {
                     group_id: group.as_str().to_owned(),
                     topics: indexes(keys).map(topic).collect(),
-                    ..Default::default()
                 },
                 |response, _, _| {
                     let code = ErrorCode::from_wire(response.error_code);

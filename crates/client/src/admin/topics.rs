@@ -162,7 +162,7 @@ impl Admin {
     pub async fn create_topics(&self, topics: &[NewTopic]) -> Result<PerItem<TopicName, TopicId>, AdminError> {
         let results = self.ask_to_create(topics, false).await?;
         let names: Vec<TopicName> = results.iter().filter(|(_, it)| it.is_ok()).map(|(name, _)| name.clone()).collect();
-        self.wait_for_topics(names).await?;
+        self.wait_for_topics(names, 0).await?;
         Ok(results)
     }
 
@@ -215,13 +215,17 @@ impl Admin {
             .await
     }
 
-    /// Waits until the brokers' metadata shows topics that were created, so that what comes next finds them.
-    async fn wait_for_topics(&self, names: Vec<TopicName>) -> Result<(), AdminError> {
+    /// Waits until a broker's metadata shows topics with so many partitions and their leaders, so that what comes next finds them.
+    async fn wait_for_topics(&self, names: Vec<TopicName>, partitions: usize) -> Result<(), AdminError> {
         let cluster = self.client.cluster();
         let call = Call { operation: Operation::Metadata, ..self.call(&cluster, "Metadata") };
         let topics = metadata(call, names, |topic| {
             let has_leaders = topic.partitions.iter().all(|partition| partition.leader_id >= 0);
-            if has_leaders { Ok(()) } else { Err((ErrorCode::LeaderNotAvailable, None)) }
+            if has_leaders && topic.partitions.len() >= partitions {
+                Ok(())
+            } else {
+                Err((ErrorCode::LeaderNotAvailable, None))
+            }
         });
         topics.await?.into_values().collect()
     }
@@ -395,7 +399,9 @@ impl Admin {
     /// # }
     /// ```
     pub async fn create_partitions(&self, topic: &TopicName, partitions: i32) -> Result<(), AdminError> {
-        self.ask_for_partitions(topic, partitions, false).await
+        self.ask_for_partitions(topic, partitions, false).await?;
+        let count = usize::try_from(partitions).unwrap_or(0);
+        self.wait_for_topics(vec![topic.clone()], count).await
     }
 
     /// Says whether a topic could have so many partitions, and changes nothing.
