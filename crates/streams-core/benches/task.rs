@@ -30,7 +30,7 @@ fn main() {
         .to("word-counts");
     let topology = builder.build().expect("works");
     let partitions = BTreeMap::from([("counts-repartition".into(), 4), ("word-counts".into(), 4)]);
-    let surroundings = Surroundings { application_id: None, partitions };
+    let surroundings = Surroundings { partitions, ..Surroundings::default() };
     let task = |subtopology| {
         let id = TaskId { subtopology, partition: 0 };
         let engines = Task::stores_of(&topology, id, &surroundings);

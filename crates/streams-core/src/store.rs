@@ -302,6 +302,8 @@ pub struct TaskStore {
     engine: Box<dyn StateStore>,
     overlay: BTreeMap<Bytes, Change>,
     overlay_bytes: usize,
+    /// What the overlay held before each change of the record that is being processed, so that one record can be undone.
+    undo: Option<Vec<(Bytes, Option<Change>)>>,
     recent: HashMap<Bytes, Option<Stamped>, BuildHasherDefault<FixedHasher>>,
     recent_bytes: usize,
 }
@@ -316,6 +318,7 @@ impl TaskStore {
             engine,
             overlay: BTreeMap::new(),
             overlay_bytes: 0,
+            undo: None,
             recent: HashMap::default(),
             recent_bytes: 0,
         }
@@ -367,7 +370,35 @@ impl TaskStore {
     /// Sets or, with `None`, deletes `key`.
     pub fn put(&mut self, key: Bytes, value: Option<Bytes>, timestamp: Timestamp) {
         self.overlay_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
-        self.overlay.insert(key, Change { timestamp, value });
+        match &mut self.undo {
+            None => {
+                self.overlay.insert(key, Change { timestamp, value });
+            }
+            Some(undo) => {
+                let before = self.overlay.insert(key.clone(), Change { timestamp, value });
+                undo.push((key, before));
+            }
+        }
+    }
+
+    /// Remembers from here on what each change replaces, for [`undo_record`](Self::undo_record).
+    pub fn begin_record(&mut self) {
+        self.undo.get_or_insert_default().clear();
+    }
+
+    /// Takes back what was changed since [`begin_record`](Self::begin_record).
+    pub fn undo_record(&mut self) {
+        for (key, before) in self.undo.take().unwrap_or_default().into_iter().rev() {
+            match before {
+                Some(change) => self.overlay.insert(key, change),
+                None => self.overlay.remove(&key),
+            };
+        }
+    }
+
+    /// The keys that the interval has changed, with their new values, in the order of the keys' bytes.
+    pub fn changes(&self) -> impl Iterator<Item = (Bytes, Option<Bytes>, Timestamp)> + '_ {
+        self.overlay.iter().map(|(key, change)| (key.clone(), change.value.clone(), change.timestamp))
     }
 
     /// Up to `limit` entries between two keys, changes of this interval included.
@@ -452,6 +483,7 @@ impl TaskStore {
     pub fn roll_back(&mut self) {
         self.overlay.clear();
         self.overlay_bytes = 0;
+        self.undo = None;
     }
 
     /// Follows its change log: for a store that is behind.
@@ -544,6 +576,20 @@ impl<S> Clone for StoreHandle<S> {
     }
 }
 
+impl<S> StoreHandle<S> {
+    /// The store's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl<S> AsRef<str> for StoreHandle<S> {
+    fn as_ref(&self) -> &str {
+        &self.name
+    }
+}
+
 impl<S> std::fmt::Debug for StoreHandle<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "StoreHandle({})", self.name)
@@ -610,7 +656,23 @@ impl<K: Wire, V: Wire> KeyValueView<'_, K, V> {
         self.entries(Bound::Unbounded, Bound::Unbounded, Direction::Ascending)
     }
 
-    /// The entries from `from` to `to`, both included, in the order of the keys' bytes.
+    /// All entries, from the last key to the first.
+    #[must_use]
+    pub fn reverse_all(&self) -> Entries<'_, K, V> {
+        self.entries(Bound::Unbounded, Bound::Unbounded, Direction::Descending)
+    }
+
+    /// The entries whose keys' bytes begin with the bytes of `prefix`, which need not be a whole key.
+    pub fn prefix<P: Wire>(&self, prefix: &P, direction: Direction) -> Result<Entries<'_, K, V>, StoreError> {
+        let from = {
+            let store = self.cell()?.borrow();
+            key_bytes(&store, prefix)?
+        };
+        let to = after_prefix(&from).map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(self.entries(Bound::Included(from), to, direction))
+    }
+
+    /// The entries from `from` to `to`, both included, in the order of the keys' bytes, or against it.
     pub fn range(&self, from: &K, to: &K, direction: Direction) -> Result<Entries<'_, K, V>, StoreError> {
         let (from, to) = {
             let store = self.cell()?.borrow();
@@ -627,6 +689,16 @@ impl<K: Wire, V: Wire> KeyValueView<'_, K, V> {
     fn cell(&self) -> Result<&RefCell<TaskStore>, StoreError> {
         self.cell.as_ref().map(|cell| *cell).map_err(|store| StoreError::NotConnected { store: store.clone() })
     }
+}
+
+/// The first key beyond all that begin with `prefix`; `None` if there is none.
+fn after_prefix(prefix: &[u8]) -> Option<Bytes> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut after = prefix.get(..=last)?.to_vec();
+    if let Some(byte) = after.last_mut() {
+        *byte += 1;
+    }
+    Some(Bytes::from(after))
 }
 
 fn key_bytes<K: Wire>(store: &TaskStore, key: &K) -> Result<Bytes, StoreError> {
@@ -740,6 +812,36 @@ mod tests {
                 .collect();
             prop_assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn one_record_can_be_undone_and_the_interval_stands() {
+        let bytes = Bytes::from_static;
+        let mut store = TaskStore::new("s", None, Box::new(MemoryStore::default()));
+        store.put(bytes(b"a"), Some(bytes(b"0")), Timestamp(1));
+        store.commit(None).unwrap();
+        store.begin_record();
+        store.put(bytes(b"b"), Some(bytes(b"1")), Timestamp(2));
+        store.begin_record();
+        store.put(bytes(b"a"), Some(bytes(b"2")), Timestamp(3));
+        store.put(bytes(b"b"), None, Timestamp(3));
+        store.put(bytes(b"b"), Some(bytes(b"4")), Timestamp(3));
+        store.put(bytes(b"c"), Some(bytes(b"5")), Timestamp(3));
+        store.undo_record();
+        let read = |store: &mut TaskStore, key: &[u8]| store.get(key).unwrap().map(|stamped| stamped.value);
+        assert_eq!(read(&mut store, b"a"), Some(bytes(b"0")));
+        assert_eq!(read(&mut store, b"b"), Some(bytes(b"1")));
+        assert_eq!(read(&mut store, b"c"), None);
+        let changes: Vec<_> = store.changes().map(|(key, value, _)| (key, value)).collect();
+        assert_eq!(changes, [(bytes(b"b"), Some(bytes(b"1")))]);
+    }
+
+    #[test]
+    fn what_comes_after_a_prefix_is_the_next_of_its_length() {
+        assert_eq!(after_prefix(b"ab").as_deref(), Some(&b"ac"[..]));
+        assert_eq!(after_prefix(b"a\xff\xff").as_deref(), Some(&b"b"[..]));
+        assert_eq!(after_prefix(b"\xff\xff"), None);
+        assert_eq!(after_prefix(b""), None);
     }
 
     #[test]

@@ -11,11 +11,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use atonce_kernel::{Offset, Timestamp, TopicId, TopicPartition};
 
 use crate::commit::Guarantee;
-use crate::processor::{Context, NodeSlot, ProcessorError};
+use crate::failure::{Failure, Stage, UnwritableError, Verdict};
+use crate::processor::{Clock, Context, NodeFailure, NodeSlot, Punctuation, Schedule};
 use crate::record::{ChangelogRecord, OutputRecord, SourceRecord};
 use crate::store::{StateStore, StoreError, StorePosition, TaskStore};
 use crate::topology::{NodeKind, Surroundings, Topology};
@@ -54,21 +56,60 @@ impl FromStr for TaskId {
 #[error("\"{0}\" is no task: 0_1 would be partition 1 of subtopology 0")]
 pub struct NotATaskId(String);
 
-/// A record that could not be processed.
+/// A record, a punctuation or the end of an interval that could not be processed.
 #[derive(Debug, thiserror::Error)]
-#[error("task {task}, {topic_partition} offset {offset}, at {node}: {cause}")]
+#[error("task {task}, {doing}, at {node}: {cause}")]
 pub struct TaskError {
     /// The task.
     pub task: TaskId,
-    /// Where the record came from.
-    pub topic_partition: TopicPartition,
-    /// Its offset.
-    pub offset: Offset,
+    /// What it was doing.
+    pub doing: Doing,
     /// The node that failed.
     pub node: String,
     /// Why.
     #[source]
     pub cause: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// What a task was doing when it failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// Processing a record.
+    Record {
+        /// Where it came from.
+        topic_partition: TopicPartition,
+        /// Its offset.
+        offset: Offset,
+    },
+    /// Calling a processor whose time had come.
+    Punctuation,
+    /// Handing on what cached stores had kept back.
+    Flush,
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Record { topic_partition, offset } => write!(f, "{topic_partition} offset {offset}"),
+            Self::Punctuation => f.write_str("in a punctuation"),
+            Self::Flush => f.write_str("handing on the changes of an interval"),
+        }
+    }
+}
+
+/// Counts since a task was made, of what was undone later too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskCounts {
+    /// Records processed.
+    pub processed: u64,
+    /// Records that could not go on because they had no key, or no value where one is needed.
+    pub dropped: u64,
+    /// Records that failed and were left out, as the failure handler said.
+    pub skipped: u64,
+    /// Records that failed and went to a dead-letter topic.
+    pub dead_letters: u64,
+    /// Punctuations.
+    pub punctuations: u64,
 }
 
 /// The end of a change log's partition as a commit left it: what a store's position becomes.
@@ -92,10 +133,51 @@ pub struct Task {
     stores: Vec<Option<RefCell<TaskStore>>>,
     queues: Vec<Queue>,
     outputs: Vec<OutputRecord>,
+    schedules: Vec<Scheduled>,
+    /// The earliest of the schedules by stream time.
+    next_by_stream_time: Option<Timestamp>,
+    /// A punctuation has done something that no position tells of.
+    is_touched: bool,
     stream_time: Timestamp,
     committed_stream_time: Timestamp,
-    dropped: u64,
-    processed: u64,
+    counts: TaskCounts,
+}
+
+/// A processor's schedule, and when it is next due.
+struct Scheduled {
+    node: usize,
+    /// Its place among the processor's.
+    place: usize,
+    schedule: Schedule,
+    /// `None`: an interval from the first look at the clock on.
+    next: Option<Timestamp>,
+    committed_next: Option<Timestamp>,
+}
+
+impl Scheduled {
+    /// As Kafka Streams: by stream time the first is due with the first record.
+    fn new(node: usize, place: usize, schedule: Schedule) -> Self {
+        let next = match schedule.clock {
+            Clock::StreamTime => Some(Timestamp(0)),
+            Clock::WallClock => None,
+        };
+        Self { node, place, schedule, next, committed_next: next }
+    }
+
+    /// Whether it is due at `now`, and if so, moves on; what was missed is not made up for one by one.
+    fn is_due(&mut self, now: Timestamp) -> bool {
+        let interval_ms = self.schedule.interval_ms();
+        let Some(next) = self.next else {
+            self.next = Some(Timestamp(now.0.saturating_add(interval_ms)));
+            return false;
+        };
+        if now < next {
+            return false;
+        }
+        let missed = (now.0 - next.0) / interval_ms;
+        self.next = Some(Timestamp(next.0.saturating_add((missed + 1).saturating_mul(interval_ms))));
+        true
+    }
 }
 
 struct Queue {
@@ -144,19 +226,21 @@ impl Task {
         }
         let mut queues = Vec::new();
         for index in &subtopology.nodes {
-            let Some(NodeKind::Source { topic }) = graph.nodes.get(*index).map(|node| &node.kind) else { continue };
-            let topic = if graph.repartition_topics.contains(topic) {
-                surroundings.internal_topic(topic.as_str())
-            } else {
-                topic.clone()
-            };
-            queues.push(Queue {
-                topic_partition: TopicPartition::new(topic, id.partition),
-                source: *index,
-                records: VecDeque::new(),
-                fetched_to: None,
-                committed: None,
-            });
+            let Some(NodeKind::Source { topics }) = graph.nodes.get(*index).map(|node| &node.kind) else { continue };
+            for topic in topics {
+                let topic = if graph.repartition_topics.contains_key(topic) {
+                    surroundings.internal_topic(topic.as_str())
+                } else {
+                    topic.clone()
+                };
+                queues.push(Queue {
+                    topic_partition: TopicPartition::new(topic, id.partition),
+                    source: *index,
+                    records: VecDeque::new(),
+                    fetched_to: None,
+                    committed: None,
+                });
+            }
         }
         queues.sort_by(|a, b| a.topic_partition.cmp(&b.topic_partition));
         let mut task = Self {
@@ -167,12 +251,19 @@ impl Task {
             stores,
             queues,
             outputs: Vec::new(),
+            schedules: Vec::new(),
+            next_by_stream_time: None,
+            is_touched: false,
             stream_time: Timestamp::NONE,
             committed_stream_time: Timestamp::NONE,
-            dropped: 0,
-            processed: 0,
+            counts: TaskCounts::default(),
         };
         task.build_processors();
+        for (node, slot) in task.nodes.iter().enumerate() {
+            let schedules = slot.schedules().into_iter().enumerate();
+            task.schedules.extend(schedules.map(|(place, schedule)| Scheduled::new(node, place, schedule)));
+        }
+        task.find_next_by_stream_time();
         task
     }
 
@@ -239,7 +330,6 @@ impl Task {
             self.process_head(queue)?;
             processed += 1;
         }
-        self.processed += processed as u64;
         Ok(processed)
     }
 
@@ -252,28 +342,182 @@ impl Task {
     fn process_head(&mut self, queue: usize) -> Result<(), TaskError> {
         let queue = self.queues.get_mut(queue).expect("chosen among them");
         let record = queue.records.pop_front().expect("chosen because it has a head");
+        let (source, topic_partition) = (queue.source, queue.topic_partition.clone());
         let offset = record.offset;
         self.stream_time = self.stream_time.max(record.timestamp);
-        let graph = &self.topology.graph;
+        self.counts.processed += 1;
+        // Without a handler a failure undoes the whole interval, and there is nothing to remember.
+        let kept = self.surroundings.on_failure.may_go_on().then(|| record.clone());
+        let outputs_before = self.outputs.len();
+        if kept.is_some() {
+            for store in self.stores.iter().flatten() {
+                store.borrow_mut().begin_record();
+            }
+        }
+        let failed = self.with_context(source, Some((&topic_partition, offset)), |context| {
+            context.deliver_to_source(source, record);
+        });
+        if let Some(failure) = failed {
+            let doing = Doing::Record { topic_partition: topic_partition.clone(), offset };
+            match kept {
+                None => return Err(self.error(doing, failure)),
+                Some(record) => self.judge(&record, &topic_partition, source, outputs_before, failure)?,
+            }
+        }
+        if self.next_by_stream_time.is_some_and(|next| next <= self.stream_time) {
+            self.punctuate(Clock::StreamTime, self.stream_time)?;
+        }
+        Ok(())
+    }
+
+    /// The handler says what becomes of a record that failed. It is undone first, so that it has either had its whole effect or none.
+    fn judge(
+        &mut self,
+        record: &SourceRecord,
+        topic_partition: &TopicPartition,
+        source: usize,
+        outputs_before: usize,
+        failed: NodeFailure,
+    ) -> Result<(), TaskError> {
+        let graph = Arc::clone(&self.topology.graph);
+        let node = graph.nodes.get(failed.node).map(|node| node.name.as_str()).unwrap_or_default();
+        let is_source = failed.node == source;
+        let cause = failed.cause.into_inner();
+        let failure = Failure {
+            stage: if is_source { Stage::Reading } else { Stage::Processing },
+            task: self.id,
+            node,
+            origin: Some((topic_partition, record.offset)),
+            timestamp: record.timestamp,
+            key: record.key.as_ref(),
+            value: record.value.as_ref(),
+            headers: &record.headers,
+            cause: cause.as_ref(),
+        };
+        // What a sink could not write was judged there, with the record that it was about: a failure of that is final.
+        let is_final = failure.cause.is::<UnwritableError>();
+        let verdict = if is_final { Verdict::Fail } else { self.surroundings.on_failure.judge(&failure) };
+        let letter = match verdict {
+            Verdict::Fail => {
+                let doing = Doing::Record { topic_partition: topic_partition.clone(), offset: record.offset };
+                return Err(TaskError { task: self.id, doing, node: node.to_owned(), cause });
+            }
+            Verdict::Skip => None,
+            Verdict::DeadLetter(topic) => Some(failure.dead_letter(topic)),
+        };
+        self.outputs.truncate(outputs_before);
+        for store in self.stores.iter().flatten() {
+            store.borrow_mut().undo_record();
+        }
+        match letter {
+            None => self.counts.skipped += 1,
+            Some(letter) => {
+                self.outputs.push(letter);
+                self.counts.dead_letters += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls the processors whose schedules by the wall clock are due; says whether there were any.
+    ///
+    /// Errors: a processor failed. The task must be rolled back then.
+    pub fn punctuate_by_wall_clock(&mut self, now: Timestamp) -> Result<bool, TaskError> {
+        self.punctuate(Clock::WallClock, now)
+    }
+
+    /// Whether any processor has a schedule by the wall clock.
+    #[must_use]
+    pub fn has_wall_clock(&self) -> bool {
+        self.schedules.iter().any(|scheduled| scheduled.schedule.clock == Clock::WallClock)
+    }
+
+    /// Whether a punctuation has done something since the last commit.
+    #[must_use]
+    pub fn is_touched(&self) -> bool {
+        self.is_touched
+    }
+
+    /// When the next schedule by the wall clock is due; `None` if there is none, or none has been looked at yet.
+    #[must_use]
+    pub fn next_wall_clock_punctuation(&self) -> Option<Timestamp> {
+        let by_clock = self.schedules.iter().filter(|scheduled| scheduled.schedule.clock == Clock::WallClock);
+        by_clock.filter_map(|scheduled| scheduled.next).min()
+    }
+
+    fn punctuate(&mut self, clock: Clock, time: Timestamp) -> Result<bool, TaskError> {
+        let due: Vec<(usize, usize)> = self
+            .schedules
+            .iter_mut()
+            .filter(|scheduled| scheduled.schedule.clock == clock)
+            .filter_map(|scheduled| scheduled.is_due(time).then_some((scheduled.node, scheduled.place)))
+            .collect();
+        self.find_next_by_stream_time();
+        for (node, schedule) in &due {
+            self.counts.punctuations += 1;
+            self.is_touched = true;
+            let punctuation = Punctuation { schedule: *schedule, clock, time };
+            let failed = self.with_context(*node, None, |context| context.punctuate(*node, punctuation));
+            if let Some(failure) = failed {
+                return Err(self.error(Doing::Punctuation, failure));
+            }
+        }
+        Ok(!due.is_empty())
+    }
+
+    fn find_next_by_stream_time(&mut self) {
+        let by_stream = self.schedules.iter().filter(|scheduled| scheduled.schedule.clock == Clock::StreamTime);
+        self.next_by_stream_time = by_stream.filter_map(|scheduled| scheduled.next).min();
+    }
+
+    /// Hands on what cached stores have kept back: before a commit, whose outputs then include it.
+    ///
+    /// Errors: a processor failed. The task must be rolled back then.
+    pub fn flush_caches(&mut self) -> Result<(), TaskError> {
+        // Parents come before their children, so one round is enough.
+        for node in 0..self.nodes.len() {
+            let is_ours = self.topology.graph.nodes.get(node).is_some_and(|node| match &node.kind {
+                NodeKind::Processor { stores } => {
+                    stores.iter().any(|store| matches!(self.stores.get(*store), Some(Some(_))))
+                }
+                NodeKind::Source { .. } | NodeKind::Sink { .. } => false,
+            });
+            if !is_ours {
+                continue;
+            }
+            if let Some(failure) = self.with_context(node, None, |context| context.flush(node)) {
+                return Err(self.error(Doing::Flush, failure));
+            }
+        }
+        Ok(())
+    }
+
+    fn with_context(
+        &mut self,
+        current: usize,
+        origin: Option<(&TopicPartition, Offset)>,
+        work: impl FnOnce(&mut Context<'_>),
+    ) -> Option<NodeFailure> {
         let mut context = Context {
+            task: self.id,
+            graph: &self.topology.graph,
             nodes: &mut self.nodes,
-            children: &graph.children,
             stores: &self.stores,
+            on_failure: &self.surroundings.on_failure,
             outputs: &mut self.outputs,
-            dropped: &mut self.dropped,
+            counts: &mut self.counts,
+            origin,
             stream_time: self.stream_time,
-            current: queue.source,
+            current,
             failure: None,
         };
-        context.deliver_to_source(queue.source, record);
-        let Some(failure) = context.failure else { return Ok(()) };
-        Err(TaskError {
-            task: self.id,
-            topic_partition: queue.topic_partition.clone(),
-            offset,
-            node: graph.nodes.get(failure.node).map(|node| node.name.clone()).unwrap_or_default(),
-            cause: ProcessorError::into_inner(failure.cause),
-        })
+        work(&mut context);
+        context.failure
+    }
+
+    fn error(&self, doing: Doing, failure: NodeFailure) -> TaskError {
+        let node = self.topology.graph.nodes.get(failure.node).map(|node| node.name.clone()).unwrap_or_default();
+        TaskError { task: self.id, doing, node, cause: failure.cause.into_inner() }
     }
 
     /// What the sinks have written since the last call, in order.
@@ -298,7 +542,7 @@ impl Task {
     /// Whether a commit would have anything to say.
     #[must_use]
     pub fn has_uncommitted(&self) -> bool {
-        self.positions().next().is_some()
+        self.is_touched || self.positions().next().is_some()
     }
 
     /// The changes of the stores since the last commit, as their change logs take them.
@@ -332,6 +576,10 @@ impl Task {
             queue.committed = queue.position();
         }
         self.committed_stream_time = self.stream_time;
+        self.is_touched = false;
+        for scheduled in &mut self.schedules {
+            scheduled.committed_next = scheduled.next;
+        }
         for store in self.stores.iter().flatten() {
             let mut store = store.borrow_mut();
             let end = store.changelog().and_then(&end_of);
@@ -360,6 +608,14 @@ impl Task {
         }
         self.outputs.clear();
         self.stream_time = self.committed_stream_time;
+        self.is_touched = false;
+        for scheduled in &mut self.schedules {
+            // The wall clock goes on whatever is undone; stream time is set back.
+            if scheduled.schedule.clock == Clock::StreamTime {
+                scheduled.next = scheduled.committed_next;
+            }
+        }
+        self.find_next_by_stream_time();
         self.build_processors();
     }
 
@@ -412,16 +668,10 @@ impl Task {
         self.stores.iter().flatten().try_for_each(|store| store.borrow_mut().sync())
     }
 
-    /// Records processed since the task was made, those undone later included.
+    /// Counts since the task was made, of what was undone later too.
     #[must_use]
-    pub fn processed(&self) -> u64 {
-        self.processed
-    }
-
-    /// Records that could not go on because they had no key, or no value where one is needed.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.dropped
+    pub fn counts(&self) -> TaskCounts {
+        self.counts
     }
 
     /// The largest timestamp seen.
@@ -460,7 +710,9 @@ fn changelog_partition(surroundings: &Surroundings, store: &str, id: TaskId) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Forward, KeyValueStore, Processor, Record, StoreHandle, Stores, TopologyBuilder, store};
+    use crate::{
+        Forward, KeyValueStore, Processor, ProcessorError, Record, StoreHandle, Stores, TopologyBuilder, store,
+    };
     use bytes::Bytes;
 
     fn record(offset: Offset, timestamp: i64, value: &str) -> SourceRecord {

@@ -39,11 +39,12 @@ use atonce_kernel::{Offset, Outcome, Timestamp, TopicName, TopicPartition, Uuid}
 use bytes::Bytes;
 
 use crate::commit::{CommitMachine, Event, Guarantee, Settlement, Step};
+use crate::failure::FailureHandler;
 use crate::partitioner::partition_for_key;
-use crate::record::{ChangelogRecord, Header, OutputRecord, SourceRecord};
+use crate::record::{ChangelogRecord, Header, OutputRecord, Record, SourceRecord};
 use crate::restore::{ChangelogFacts, RestoreChoice, choose};
 use crate::store::{MemoryEngine, StoreEngine, StorePosition};
-use crate::task::{ChangelogEnd, Task, TaskError, TaskId};
+use crate::task::{ChangelogEnd, Task, TaskCounts, TaskError, TaskId};
 use crate::topology::{Layout, Surroundings, Topology};
 use crate::wire::Wire;
 
@@ -77,6 +78,8 @@ pub struct TestDriverBuilder {
     partitions: i32,
     guarantee: Guarantee,
     engine: Box<dyn StoreEngine>,
+    on_failure: FailureHandler,
+    max_message_bytes: BTreeMap<TopicName, usize>,
 }
 
 /// What happened to a commit whose answer is lost.
@@ -244,12 +247,30 @@ impl TestDriverBuilder {
         Self { engine: Box::new(engine), ..self }
     }
 
+    /// What becomes of records that fail.
+    #[must_use]
+    pub fn on_failure(self, on_failure: FailureHandler) -> Self {
+        Self { on_failure, ..self }
+    }
+
+    /// The largest batch that a topic takes.
+    #[must_use]
+    pub fn max_message_bytes(mut self, topic: &str, bytes: usize) -> Self {
+        self.max_message_bytes.insert(TopicName::from(topic), bytes);
+        self
+    }
+
     /// Starts it.
     #[must_use]
     pub fn start(self) -> TestDriver {
         let layout =
             self.topology.layout(Some("test"), |_| Some(self.partitions)).expect("every topic has partitions here");
-        let mut surroundings = Surroundings { application_id: Some("test".to_owned()), partitions: BTreeMap::new() };
+        let mut surroundings = Surroundings {
+            application_id: Some("test".to_owned()),
+            on_failure: self.on_failure,
+            max_message_bytes: self.max_message_bytes,
+            ..Surroundings::default()
+        };
         let mut world = World::default();
         let mut create = |topic: &TopicName, partitions: i32| {
             surroundings.partitions.insert(topic.clone(), partitions);
@@ -295,6 +316,8 @@ impl TestDriver {
             partitions: 1,
             guarantee: Guarantee::ExactlyOnce,
             engine: Box::new(MemoryEngine::default()),
+            on_failure: FailureHandler::default(),
+            max_message_bytes: BTreeMap::new(),
         }
     }
 
@@ -327,10 +350,33 @@ impl TestDriver {
             if !self.tasks.values().any(Task::has_uncommitted) {
                 return Ok(());
             }
-            if self.drive(Event::CommitWanted).is_err() {
+            if self.flush_caches()?.is_err() || self.drive(Event::CommitWanted).is_err() {
                 self.crash_now();
             }
         }
+    }
+
+    /// What cached stores have kept back goes on, as part of the interval.
+    fn flush_caches(&mut self) -> Result<Result<(), Crashed>, TaskError> {
+        let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
+        for id in ids {
+            let Some(task) = self.tasks.get_mut(&id) else { continue };
+            let flushed = task.flush_caches();
+            let outputs = task.take_outputs();
+            self.undone_if_failed(flushed)?;
+            if let Err(crashed) = self.hand_out(outputs) {
+                return Ok(Err(crashed));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// A processor's failure undoes the interval.
+    fn undone_if_failed<T>(&mut self, result: Result<T, TaskError>) -> Result<T, TaskError> {
+        if result.is_err() && self.drive(Event::AbortWanted).is_err() {
+            self.crash_now();
+        }
+        result
     }
 
     /// Gives up what was not committed, and goes on: the input comes again.
@@ -376,9 +422,41 @@ impl TestDriver {
         self.world.borrow().crash_at.is_some()
     }
 
-    /// Moves the clock.
+    /// Moves the clock, and calls the processors whose schedules by the wall clock are due then.
+    ///
+    /// Panics: if a processor fails.
     pub fn advance_ms(&mut self, ms: i64) {
         self.world.borrow_mut().now_ms += ms;
+        if let Err(error) = self.punctuate() {
+            panic!("{error}");
+        }
+    }
+
+    fn punctuate(&mut self) -> Result<(), TaskError> {
+        let now = Timestamp(self.world.borrow().now_ms);
+        let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
+        for id in ids {
+            let Some(task) = self.tasks.get_mut(&id) else { continue };
+            let punctuated = task.punctuate_by_wall_clock(now);
+            let outputs = task.take_outputs();
+            self.undone_if_failed(punctuated)?;
+            if self.hand_out(outputs).is_err() {
+                self.crash_now();
+            }
+        }
+        self.run()
+    }
+
+    /// Counts over all tasks, since they were started.
+    #[must_use]
+    pub fn counts(&self) -> TaskCounts {
+        self.tasks.values().map(Task::counts).fold(TaskCounts::default(), |sum, counts| TaskCounts {
+            processed: sum.processed + counts.processed,
+            dropped: sum.dropped + counts.dropped,
+            skipped: sum.skipped + counts.skipped,
+            dead_letters: sum.dead_letters + counts.dead_letters,
+            punctuations: sum.punctuations + counts.punctuations,
+        })
     }
 
     /// Change-log records replayed into stores so far.
@@ -415,13 +493,9 @@ impl TestDriver {
                     && task.buffered() > 0
                 {
                     is_idle = false;
-                    if let Err(error) = task.process(SLICE) {
-                        if self.drive(Event::AbortWanted).is_err() {
-                            self.crash_now();
-                        }
-                        return Err(error);
-                    }
+                    let processed = task.process(SLICE);
                     let outputs = task.take_outputs();
+                    self.undone_if_failed(processed)?;
                     if self.hand_out(outputs).is_err() {
                         self.crash_now();
                         is_idle = false;
@@ -780,6 +854,12 @@ impl<K: Wire, V: Wire> Output<K, V> {
     /// Panics: if bytes are not of the output's types.
     #[must_use]
     pub fn committed(&self) -> Vec<(K, V)> {
+        self.committed_records().into_iter().map(|record| (record.key, record.value)).collect()
+    }
+
+    /// As [`committed`](Self::committed), with times and headers.
+    #[must_use]
+    pub fn committed_records(&self) -> Vec<Record<K, V>> {
         let world = self.world.borrow();
         let partitions = 0..i32::try_from(world.partitions(&self.topic)).expect("a few");
         let records = partitions
@@ -798,7 +878,7 @@ impl<K: Wire, V: Wire> Output<K, V> {
             Entry::Record { record, .. } => Some(record.clone()),
             Entry::Marker => None,
         });
-        records.map(|record| self.decode(record)).collect()
+        records.map(|record| self.decode(record)).map(|record| (record.key, record.value)).collect()
     }
 
     /// Compares what a reader of committed records sees with what should be there.
@@ -818,10 +898,10 @@ impl<K: Wire, V: Wire> Output<K, V> {
         assert!(is_equal, "committed in {}:\n  {found:?}\nshould be:\n  {expected:?}", self.topic);
     }
 
-    fn decode(&self, record: SourceRecord) -> (K, V) {
-        let SourceRecord { offset, key, value, .. } = record;
+    fn decode(&self, record: SourceRecord) -> Record<K, V> {
+        let SourceRecord { offset, key, value, timestamp, headers } = record;
         match (K::decode_shared(key), V::decode_shared(value)) {
-            (Ok(key), Ok(value)) => (key, value),
+            (Ok(key), Ok(value)) => Record { key, value, timestamp, headers },
             (Err(error), _) | (_, Err(error)) => panic!("{} offset {offset}: {error}", self.topic),
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use atonce_kernel::{TopicName, TopicPartition};
 
+use crate::failure::FailureHandler;
 use crate::processor::AnyNode;
 use crate::task::TaskId;
 
@@ -101,7 +102,7 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<GraphNode>,
     pub(crate) stores: Vec<StoreSpecification>,
     /// Names of repartition topics without the application's prefix.
-    pub(crate) repartition_topics: BTreeSet<TopicName>,
+    pub(crate) repartition_topics: BTreeMap<TopicName, RepartitionTopic>,
     pub(crate) subtopologies: Vec<Subtopology>,
     /// The children of each node, for [`crate::processor::Context`].
     pub(crate) children: Vec<Vec<usize>>,
@@ -115,6 +116,13 @@ pub(crate) struct GraphNode {
     pub(crate) supplier: Supplier,
 }
 
+/// A topic between two subtopologies, as the builder was told of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RepartitionTopic {
+    /// The partitions that the user wants; else as many as the widest topic above it has.
+    pub(crate) partitions: Option<i32>,
+}
+
 /// Makes a fresh node of a task. The argument tells what only the running application knows.
 pub(crate) type Supplier = Arc<dyn Fn(&Surroundings) -> AnyNode + Send + Sync>;
 
@@ -125,6 +133,10 @@ pub struct Surroundings {
     pub application_id: Option<String>,
     /// Partitions of the topics that are written to. A record to a topic that is not here leaves its partition to the producer.
     pub partitions: BTreeMap<TopicName, i32>,
+    /// Of the topics that are written to, the largest batch each takes (`max.message.bytes`). Where nothing is known nothing is refused here.
+    pub max_message_bytes: BTreeMap<TopicName, usize>,
+    /// What becomes of records that fail.
+    pub on_failure: FailureHandler,
 }
 
 impl Surroundings {
@@ -138,10 +150,18 @@ impl Surroundings {
     }
 }
 
+#[derive(Clone)]
 pub(crate) enum NodeKind {
-    Source { topic: TopicName },
-    Processor { stores: Vec<usize> },
-    Sink { topic: TopicName },
+    Source {
+        topics: Vec<TopicName>,
+    },
+    Processor {
+        stores: Vec<usize>,
+    },
+    Sink {
+        /// `None`: each record says it.
+        topic: Option<TopicName>,
+    },
 }
 
 /// A store as the builder was told of it.
@@ -177,13 +197,17 @@ impl Topology {
                 let Some(node) = graph.nodes.get(index) else { continue };
                 let name = &node.name;
                 let _ = match &node.kind {
-                    NodeKind::Source { topic } => writeln!(text, "    Source: {name} (topics: [{topic}])"),
+                    NodeKind::Source { topics } => {
+                        let topics: Vec<&str> = topics.iter().map(TopicName::as_str).collect();
+                        writeln!(text, "    Source: {name} (topics: [{}])", topics.join(", "))
+                    }
                     NodeKind::Processor { stores } => {
                         let stores: Vec<&str> =
                             stores.iter().filter_map(|store| Some(graph.stores.get(*store)?.name.as_str())).collect();
                         writeln!(text, "    Processor: {name} (stores: [{}])", stores.join(", "))
                     }
-                    NodeKind::Sink { topic } => writeln!(text, "    Sink: {name} (topic: {topic})"),
+                    NodeKind::Sink { topic: Some(topic) } => writeln!(text, "    Sink: {name} (topic: {topic})"),
+                    NodeKind::Sink { topic: None } => writeln!(text, "    Sink: {name} (extractor class: closure)"),
                 };
                 let names = |indexes: &[usize]| {
                     let names: Vec<&str> = graph
@@ -210,22 +234,22 @@ impl Topology {
     #[must_use]
     pub fn source_topics(&self) -> BTreeSet<TopicName> {
         let graph = &*self.graph;
-        let sources = graph.nodes.iter().filter_map(|node| match &node.kind {
-            NodeKind::Source { topic } => Some(topic),
-            NodeKind::Processor { .. } | NodeKind::Sink { .. } => None,
+        let sources = graph.nodes.iter().flat_map(|node| match &node.kind {
+            NodeKind::Source { topics } => topics.as_slice(),
+            NodeKind::Processor { .. } | NodeKind::Sink { .. } => &[],
         });
-        sources.filter(|topic| !graph.repartition_topics.contains(*topic)).cloned().collect()
+        sources.filter(|topic| !graph.repartition_topics.contains_key(*topic)).cloned().collect()
     }
 
-    /// The topics that are written and are not the application's own.
+    /// The topics that are written and are not the application's own; without those that only a record names.
     #[must_use]
     pub fn sink_topics(&self) -> BTreeSet<TopicName> {
         let graph = &*self.graph;
         let sinks = graph.nodes.iter().filter_map(|node| match &node.kind {
-            NodeKind::Sink { topic } => Some(topic),
+            NodeKind::Sink { topic } => topic.as_ref(),
             NodeKind::Processor { .. } | NodeKind::Source { .. } => None,
         });
-        sinks.filter(|topic| !graph.repartition_topics.contains(*topic)).cloned().collect()
+        sinks.filter(|topic| !graph.repartition_topics.contains_key(*topic)).cloned().collect()
     }
 
     /// The stores, in the order in which they were named.
@@ -334,19 +358,22 @@ impl Graph {
                 return Err(TopologyError::NodeNamedTwice { node: name });
             }
             match &node.kind {
-                NodeKind::Source { topic } => {
-                    if !is_topic_name(topic.as_str()) {
-                        return Err(TopologyError::IllegalName { node: name, name: topic.to_string() });
-                    }
-                    if let Some(other) = read_by.insert(topic, &node.name) {
-                        return Err(TopologyError::TopicReadTwice {
-                            topic: topic.clone(),
-                            node: name,
-                            other: other.to_owned(),
-                        });
+                NodeKind::Source { topics } => {
+                    for topic in topics {
+                        if !is_topic_name(topic.as_str()) {
+                            return Err(TopologyError::IllegalName { node: name, name: topic.to_string() });
+                        }
+                        if let Some(other) = read_by.insert(topic, &node.name) {
+                            return Err(TopologyError::TopicReadTwice {
+                                topic: topic.clone(),
+                                node: name,
+                                other: other.to_owned(),
+                            });
+                        }
                     }
                 }
-                NodeKind::Sink { topic } => {
+                NodeKind::Sink { topic: None } => {}
+                NodeKind::Sink { topic: Some(topic) } => {
                     if !is_topic_name(topic.as_str()) {
                         return Err(TopologyError::IllegalName { node: name, name: topic.to_string() });
                     }
@@ -377,10 +404,15 @@ impl Graph {
         let topics = |subtopology: &Subtopology, is_source: bool| -> Vec<(usize, TopicName)> {
             let nodes = subtopology.nodes.iter();
             nodes
-                .filter_map(|index| match &self.nodes.get(*index)?.kind {
-                    NodeKind::Source { topic } if is_source => Some((*index, topic.clone())),
-                    NodeKind::Sink { topic } if !is_source => Some((*index, topic.clone())),
-                    NodeKind::Source { .. } | NodeKind::Sink { .. } | NodeKind::Processor { .. } => None,
+                .flat_map(|index| {
+                    let topics = match self.nodes.get(*index).map(|node| &node.kind) {
+                        Some(NodeKind::Source { topics }) if is_source => topics.as_slice(),
+                        Some(NodeKind::Sink { topic }) if !is_source => topic.as_slice(),
+                        Some(NodeKind::Source { .. } | NodeKind::Sink { .. } | NodeKind::Processor { .. }) | None => {
+                            &[]
+                        }
+                    };
+                    topics.iter().map(|topic| (*index, topic.clone()))
                 })
                 .collect()
         };
@@ -486,7 +518,7 @@ impl Layout {
         partitions_of: impl Fn(&TopicName) -> Option<i32>,
     ) -> Result<Self, LayoutError> {
         let surroundings =
-            Surroundings { application_id: application_id.map(str::to_owned), partitions: BTreeMap::new() };
+            Surroundings { application_id: application_id.map(str::to_owned), ..Surroundings::default() };
         let mut repartition: BTreeMap<&TopicName, i32> = BTreeMap::new();
         // A repartition topic has the partitions of the widest topic above it. One round for each topic is enough: there are no cycles.
         for _ in 0..=graph.repartition_topics.len() {
@@ -494,11 +526,12 @@ impl Layout {
                 let width = graph.width(subtopology, &repartition, &partitions_of)?;
                 for node in subtopology.nodes.iter().filter_map(|index| graph.nodes.get(*index)) {
                     match &node.kind {
-                        NodeKind::Sink { topic } if graph.repartition_topics.contains(topic) => {
+                        NodeKind::Sink { topic: Some(topic) } => {
+                            let Some(wanted) = graph.repartition_topics.get(topic) else { continue };
                             let partitions = repartition.entry(topic).or_insert(1);
-                            *partitions = width.max(*partitions);
+                            *partitions = wanted.partitions.unwrap_or(width.max(*partitions));
                         }
-                        NodeKind::Sink { .. } | NodeKind::Source { .. } | NodeKind::Processor { .. } => {}
+                        NodeKind::Sink { topic: None } | NodeKind::Source { .. } | NodeKind::Processor { .. } => {}
                     }
                 }
             }
@@ -515,11 +548,13 @@ impl Layout {
             let tasks = graph.width(subtopology, &repartition, &partitions_of)?;
             let mut sources = BTreeMap::new();
             for node in subtopology.nodes.iter().filter_map(|index| graph.nodes.get(*index)) {
-                let NodeKind::Source { topic } = &node.kind else { continue };
-                match repartition.get(topic) {
-                    Some(partitions) => sources.insert(surroundings.internal_topic(topic.as_str()), *partitions),
-                    None => sources.insert(topic.clone(), partitions_of(topic).unwrap_or(0)),
-                };
+                let NodeKind::Source { topics } = &node.kind else { continue };
+                for topic in topics {
+                    match repartition.get(topic) {
+                        Some(partitions) => sources.insert(surroundings.internal_topic(topic.as_str()), *partitions),
+                        None => sources.insert(topic.clone(), partitions_of(topic).unwrap_or(0)),
+                    };
+                }
             }
             for store in subtopology.stores.iter().filter_map(|index| graph.stores.get(*index)) {
                 if store.has_changelog {
@@ -569,14 +604,16 @@ impl Graph {
     ) -> Result<i32, LayoutError> {
         let mut width = 1;
         for node in subtopology.nodes.iter().filter_map(|index| self.nodes.get(*index)) {
-            let NodeKind::Source { topic } = &node.kind else { continue };
-            let partitions = if self.repartition_topics.contains(topic) {
-                repartition.get(topic).copied().unwrap_or(1)
-            } else {
-                partitions_of(topic)
-                    .ok_or_else(|| LayoutError::NoTopic { node: node.name.clone(), topic: topic.clone() })?
-            };
-            width = width.max(partitions);
+            let NodeKind::Source { topics } = &node.kind else { continue };
+            for topic in topics {
+                let partitions = if self.repartition_topics.contains_key(topic) {
+                    repartition.get(topic).copied().unwrap_or(1)
+                } else {
+                    partitions_of(topic)
+                        .ok_or_else(|| LayoutError::NoTopic { node: node.name.clone(), topic: topic.clone() })?
+                };
+                width = width.max(partitions);
+            }
         }
         Ok(width)
     }

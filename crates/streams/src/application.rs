@@ -1,21 +1,23 @@
 //! What a user calls: an application is a topology that runs, in workers of this process, beside other processes of the same id.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use atonce_client::{Client, ConnectError};
 use atonce_kernel::GroupId;
 use atonce_streams_core::topology::is_topic_name;
-use atonce_streams_core::{Guarantee, Topology};
+use atonce_streams_core::{FailureHandler, Guarantee, Topology};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::error::{Error, WorkerError};
 use crate::internal_topics;
 use crate::state_folder::StateFolder;
-use crate::statistics::{Counters, Statistics};
-use crate::worker::{Shared, Worker, WorkerState};
+use crate::statistics::{Counters, Statistics, add};
+use crate::worker::{CommitAfter, Shared, Worker, WorkerState};
 use crate::writer::Writer;
 
 /// Settings of an [`Application`] to be.
@@ -26,6 +28,9 @@ pub struct ApplicationBuilder {
     cluster: Option<Cluster>,
     guarantee: Guarantee,
     commit_interval: Duration,
+    commit_after: CommitAfter,
+    on_failure: FailureHandler,
+    on_worker_error: Option<Arc<OnWorkerError>>,
     workers: usize,
     state_dir: Option<PathBuf>,
     transaction_timeout: Duration,
@@ -33,6 +38,25 @@ pub struct ApplicationBuilder {
     heartbeat_interval: Duration,
     call_timeout: Duration,
     process_id: Option<String>,
+}
+
+/// How much longer each replacement waits than the one before, and how long at most: what keeps failing must not keep the cluster busy.
+const REPLACE_BACK_OFF: Duration = Duration::from_millis(100);
+const REPLACE_BACK_OFF_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes of store changes, and of output that is held, at which an interval ends whatever its time.
+const UNCOMMITTED_BYTES_MAX: usize = 64 << 20;
+
+type OnWorkerError = dyn Fn(&Error) -> WorkerVerdict + Send + Sync;
+
+/// What an application does when one of its workers cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerVerdict {
+    /// Another takes its place, which begins where the last commit stands. What fails for good fails again: count.
+    Replace,
+    /// The other workers of this process close, and [`Application::run_until`] returns the error.
+    Stop,
 }
 
 enum Cluster {
@@ -59,6 +83,40 @@ impl ApplicationBuilder {
     /// How often is committed; every 100 ms unless set. It is also how late committed output comes.
     pub fn commit_interval(self, interval: Duration) -> Self {
         Self { commit_interval: interval, ..self }
+    }
+
+    /// Commits earlier once so many records have been processed since the last commit; however many unless set.
+    pub fn commit_after_records(mut self, records: u64) -> Self {
+        self.commit_after.records = records.max(1);
+        self
+    }
+
+    /// Commits earlier once the stores' changes since the last commit take so many bytes, of one worker; 64 MiB unless set. They are kept in
+    /// memory until they are committed.
+    pub fn commit_after_bytes(mut self, bytes: usize) -> Self {
+        self.commit_after.bytes = bytes;
+        self
+    }
+
+    /// What becomes of records that cannot be read, processed or written; each ends its worker unless set.
+    ///
+    /// ```
+    /// # use atonce::{Application, FailureHandler, Stage, Topology, Verdict};
+    /// # fn settings(topology: Topology) -> atonce::ApplicationBuilder {
+    /// Application::builder("payments", topology).on_failure(FailureHandler::new(|failure| match failure.stage {
+    ///     Stage::Reading => Verdict::DeadLetter("payments-unreadable".into()),
+    ///     Stage::Processing | Stage::Writing => Verdict::Fail,
+    /// }))
+    /// # }
+    /// ```
+    pub fn on_failure(self, on_failure: FailureHandler) -> Self {
+        Self { on_failure, ..self }
+    }
+
+    /// What to do when a worker cannot go on; it stops the application in this process unless set. One that was
+    /// [fenced](crate::error::WorkerError::Fenced) is not replaced, whatever this says: another process has its name.
+    pub fn on_worker_error(self, decide: impl Fn(&Error) -> WorkerVerdict + Send + Sync + 'static) -> Self {
+        Self { on_worker_error: Some(Arc::new(decide)), ..self }
     }
 
     /// How many workers run in this process; 1 unless set. More than there are tasks stand by.
@@ -114,7 +172,7 @@ impl ApplicationBuilder {
         // Beside each other: after a crash the stores' journal is replayed here, and the group is waiting.
         let admin = client.admin();
         let (topics, folder) = tokio::join!(
-            internal_topics::prepare(&admin, &self.topology, &self.application_id),
+            internal_topics::prepare(&admin, &self.topology, &self.application_id, self.on_failure),
             tokio::task::spawn_blocking(move || StateFolder::open(&state_dir, &application_id, process_id)),
         );
         let topics = topics?;
@@ -131,6 +189,7 @@ impl ApplicationBuilder {
             counters: Arc::new(Counters::new()),
             guarantee: self.guarantee,
             commit_interval: self.commit_interval,
+            commit_after: self.commit_after,
             transaction_timeout: self.transaction_timeout,
             session_timeout: self.session_timeout,
             heartbeat_interval: self.heartbeat_interval,
@@ -140,20 +199,19 @@ impl ApplicationBuilder {
         shared.folder.write_workers(self.workers)?;
 
         let (stop, _) = watch::channel(false);
-        let mut workers = JoinSet::new();
-        let mut states = Vec::new();
+        let mut application = Application {
+            shared,
+            on_worker_error: self.on_worker_error,
+            workers: JoinSet::new(),
+            states: Vec::new(),
+            stop,
+        };
         for index in 0..self.workers {
             let (state, seen) = watch::channel(WorkerState::Joining);
-            states.push(seen);
-            workers.spawn(work(Arc::clone(&shared), index, state, stop.subscribe()));
+            application.states.push(seen);
+            application.start_worker(index, state, Duration::ZERO);
         }
-        Ok(Application {
-            counters: Arc::clone(&shared.counters),
-            process_id: shared.folder.process_id().to_owned(),
-            workers,
-            states,
-            stop,
-        })
+        Ok(application)
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -215,11 +273,43 @@ async fn work(
     shared: Arc<Shared>,
     index: usize,
     state: watch::Sender<WorkerState>,
-    stop: watch::Receiver<bool>,
-) -> Result<(), Error> {
-    let failed = |source| Error::Worker { worker: index, source };
-    let worker = Worker::start(shared, index, state, stop).await.map_err(failed)?;
-    worker.run().await.map_err(failed)
+    mut stop: watch::Receiver<bool>,
+    after: Duration,
+) -> Ended {
+    let seen = state.clone();
+    let life = async move {
+        if tokio::time::timeout(after, stop.wait_for(|is_stopping| *is_stopping)).await.is_ok() {
+            return Ok(());
+        }
+        Worker::start(shared, index, seen, stop).await?.run().await
+    };
+    let result = without_panic(life).await.map_err(|source| Error::Worker { worker: index, source });
+    state.send_replace(WorkerState::Ended);
+    Ended { index, state, result }
+}
+
+/// A panic of `work` as an error, so that it is known whose it was.
+async fn without_panic(work: impl Future<Output = Result<(), WorkerError>>) -> Result<(), WorkerError> {
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| {
+        // After a panic the future is not polled again, so what it left half done is never seen.
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(poll) => poll,
+            Err(panic) => {
+                let message = panic.downcast_ref::<String>().map(String::as_str);
+                let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+                Poll::Ready(Err(WorkerError::Panicked(message.to_owned())))
+            }
+        }
+    })
+    .await
+}
+
+/// A worker that has ended, and what another needs to take its place.
+struct Ended {
+    index: usize,
+    state: watch::Sender<WorkerState>,
+    result: Result<(), Error>,
 }
 
 /// A topology that runs.
@@ -227,11 +317,11 @@ async fn work(
 /// Dropping it ends it as a crash would: what was not committed is undone, and the group waits for a session to end.
 #[must_use = "an application that is dropped ends as in a crash"]
 pub struct Application {
-    workers: JoinSet<Result<(), Error>>,
+    shared: Arc<Shared>,
+    on_worker_error: Option<Arc<OnWorkerError>>,
+    workers: JoinSet<Ended>,
     states: Vec<watch::Receiver<WorkerState>>,
     stop: watch::Sender<bool>,
-    counters: Arc<Counters>,
-    process_id: String,
 }
 
 /// What an application does.
@@ -259,6 +349,9 @@ impl Application {
             cluster: None,
             guarantee: Guarantee::ExactlyOnce,
             commit_interval: Duration::from_millis(100),
+            commit_after: CommitAfter { records: u64::MAX, bytes: UNCOMMITTED_BYTES_MAX },
+            on_failure: FailureHandler::default(),
+            on_worker_error: None,
             workers: 1,
             state_dir: None,
             transaction_timeout: Duration::from_secs(10),
@@ -271,17 +364,47 @@ impl Application {
 
     /// Runs until `signal` comes, then closes.
     ///
-    /// Errors: a worker could not go on; the others are closed then.
+    /// Errors: a worker could not go on, and was not to be [replaced](ApplicationBuilder::on_worker_error); the others are closed then.
     pub async fn run_until(mut self, signal: impl Future<Output = ()>) -> Result<(), Error> {
-        let ended_early = tokio::select! {
-            () = signal => None,
-            ended = self.workers.join_next() => ended.map(flatten),
+        let mut signal = std::pin::pin!(signal);
+        let mut replaced = 0;
+        let ended_early = loop {
+            let ended = tokio::select! {
+                () = &mut signal => break Ok(()),
+                ended = self.workers.join_next() => ended,
+            };
+            match ended {
+                Some(Ok(Ended { index, state, result: Err(error) })) if self.is_replaceable(&error) => {
+                    tracing::error!("{error}; another worker takes its place");
+                    replaced += 1;
+                    add(&self.shared.counters.replaced_workers, 1);
+                    self.start_worker(
+                        index,
+                        state,
+                        REPLACE_BACK_OFF.saturating_mul(replaced).min(REPLACE_BACK_OFF_MAX),
+                    );
+                }
+                Some(Ok(Ended { result, .. })) => break result,
+                // Cancelled, which only a crash that was asked for does; or there is none left.
+                Some(Err(_)) | None => break Ok(()),
+            }
         };
         let closed = self.close().await;
-        match ended_early {
-            Some(Err(error)) => Err(error),
-            Some(Ok(())) | None => closed,
-        }
+        ended_early.and(closed)
+    }
+
+    fn is_replaceable(&self, error: &Error) -> bool {
+        let is_final = match error {
+            // Another process has its name; and one that panicked has not given its stores back.
+            Error::Worker { source, .. } => matches!(source, WorkerError::Fenced { .. } | WorkerError::Panicked(_)),
+            _ => false,
+        };
+        let verdict = self.on_worker_error.as_ref().map_or(WorkerVerdict::Stop, |decide| decide(error));
+        verdict == WorkerVerdict::Replace && !is_final
+    }
+
+    fn start_worker(&mut self, index: usize, state: watch::Sender<WorkerState>, after: Duration) {
+        self.workers.spawn(work(Arc::clone(&self.shared), index, state, self.stop.subscribe(), after));
     }
 
     /// Commits what is open, closes the stores, leaves the group.
@@ -291,7 +414,7 @@ impl Application {
         self.stop.send_replace(true);
         let mut first = Ok(());
         while let Some(ended) = self.workers.join_next().await {
-            if let (Err(error), true) = (flatten(ended), first.is_ok()) {
+            if let (Err(error), true) = (ended.map_or(Ok(()), |ended| ended.result), first.is_ok()) {
                 first = Err(error);
             }
         }
@@ -329,19 +452,19 @@ impl Application {
     /// Counts since the start.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.counters.read()
+        self.shared.counters.read()
     }
 
     /// A handle to the counts, for others to read while [`run_until`](Self::run_until) has the application.
     #[must_use]
     pub fn statistics_reader(&self) -> StatisticsReader {
-        StatisticsReader { counters: Arc::clone(&self.counters) }
+        StatisticsReader { counters: Arc::clone(&self.shared.counters) }
     }
 
     /// This process's name among those of the application.
     #[must_use]
     pub fn process_id(&self) -> &str {
-        &self.process_id
+        self.shared.folder.process_id()
     }
 }
 
@@ -356,20 +479,6 @@ impl StatisticsReader {
     #[must_use]
     pub fn read(&self) -> Statistics {
         self.counters.read()
-    }
-}
-
-fn flatten(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<(), Error> {
-    match ended {
-        Ok(result) => result,
-        Err(error) if error.is_cancelled() => Ok(()),
-        Err(error) => {
-            let panic = error.into_panic();
-            let message = panic.downcast_ref::<String>().map(String::as_str);
-            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-            // Which worker it was is in the panic's own message, on standard error.
-            Err(Error::Worker { worker: 0, source: WorkerError::Panicked(message.to_owned()) })
-        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use atonce_client::{Admin, AdminError, NewTopic};
 use atonce_kernel::{TopicId, TopicName};
-use atonce_streams_core::Topology;
 use atonce_streams_core::topology::{InternalTopicKind, Layout, Surroundings};
+use atonce_streams_core::{FailureHandler, Topology};
 
 use crate::error::Error;
 
@@ -32,11 +32,16 @@ pub(crate) struct Changelog {
 }
 
 /// Looks up the topics that are read and written, and makes the internal ones that are not there.
-pub(crate) async fn prepare(admin: &Admin, topology: &Topology, application_id: &str) -> Result<Topics, Error> {
+pub(crate) async fn prepare(
+    admin: &Admin,
+    topology: &Topology,
+    application_id: &str,
+    on_failure: FailureHandler,
+) -> Result<Topics, Error> {
     let sources: Vec<TopicName> = topology.source_topics().into_iter().collect();
     let sinks: Vec<TopicName> = topology.sink_topics().into_iter().collect();
     let mut named = sources.clone();
-    named.extend(sinks);
+    named.extend(sinks.iter().cloned());
     let known = describe(admin, &named).await?;
     let layout = topology.layout(Some(application_id), |topic| known.get(topic).map(|topic| topic.partitions))?;
 
@@ -72,7 +77,17 @@ pub(crate) async fn prepare(admin: &Admin, topology: &Topology, application_id: 
         changelogs.insert(topic.name.clone(), Changelog { topic_id: found.id, delete_retention_ms });
     }
     let partitions = known.iter().chain(&found).map(|(name, topic)| (name.clone(), topic.partitions)).collect();
-    let surroundings = Surroundings { application_id: Some(application_id.to_owned()), partitions };
+    let mut max_message_bytes = BTreeMap::new();
+    let repartition = layout.internal_topics.iter().filter(|topic| topic.kind == InternalTopicKind::Repartition);
+    for topic in sinks.iter().chain(repartition.map(|topic| &topic.name)) {
+        // What is not known is not checked: the cluster refuses it then.
+        let configs = admin.topic_configs(topic).await.unwrap_or_default();
+        if let Some(max) = configs.get("max.message.bytes").and_then(|value| value.parse().ok()) {
+            max_message_bytes.insert(topic.clone(), max);
+        }
+    }
+    let application_id = Some(application_id.to_owned());
+    let surroundings = Surroundings { application_id, partitions, max_message_bytes, on_failure };
     Ok(Topics { layout, surroundings, changelogs })
 }
 

@@ -53,13 +53,14 @@ mod tasks_assignor;
 mod worker;
 mod writer;
 
-pub use application::{Application, ApplicationBuilder, ApplicationState, shutdown_signal};
+pub use application::{Application, ApplicationBuilder, ApplicationState, WorkerVerdict, shutdown_signal};
 #[cfg(feature = "embedded")]
 pub use atonce_broker as broker;
 pub use atonce_client as client;
 pub use atonce_streams_core::{
-    Forward, Guarantee, Header, KGroupedStream, KStream, KTable, KeyValueStore, Pair, Processor, ProcessorError,
-    Record, StoreHandle, StoreName, Stores, TaskId, Topology, TopologyBuilder, TopologyError, Wire, WireError, store,
+    Clock, Direction, Failure, FailureHandler, Forward, Guarantee, Header, KGroupedStream, KStream, KTable,
+    KeyValueStore, Pair, Predicate, Processor, ProcessorError, Punctuation, Record, Schedule, Stage, StoreHandle,
+    StoreName, Stores, TaskId, Topology, TopologyBuilder, TopologyError, Verdict, Wire, WireError, predicate, store,
     test_driver, topology, wire,
 };
 pub use disk_store::DiskEngine;
@@ -72,8 +73,9 @@ pub mod prelude {
 
     pub use atonce_client::{Client, ProducerRecord};
     pub use atonce_streams_core::{
-        Forward, Guarantee, KGroupedStream, KStream, KTable, KeyValueStore, Processor, ProcessorError, Record,
-        StoreHandle, StoreName, Stores, TestDriver, Topology, TopologyBuilder, TopologyError, Wire, WireError, store,
+        Direction, FailureHandler, Forward, Guarantee, KGroupedStream, KStream, KTable, KeyValueStore, Processor,
+        ProcessorError, Punctuation, Record, Schedule, StoreHandle, StoreName, Stores, TestDriver, Topology,
+        TopologyBuilder, TopologyError, Verdict, Wire, WireError, predicate, store,
     };
     pub use bytes::Bytes;
 

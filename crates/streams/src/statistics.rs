@@ -4,6 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use atonce_streams_core::TaskCounts;
+
 /// Counts since the start, over all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -26,6 +28,12 @@ pub struct Statistics {
     pub rebuilt_stores: u64,
     /// Records dropped because they had no key, or no value where one is needed.
     pub dropped_records: u64,
+    /// Records that failed and were left out, as the failure handler said.
+    pub skipped_records: u64,
+    /// Records that failed and were put into a dead-letter topic.
+    pub dead_letters: u64,
+    /// Workers that could not go on and were replaced.
+    pub replaced_workers: u64,
     /// From the start to the first commit that stands.
     pub first_commit_after: Option<Duration>,
 }
@@ -44,6 +52,9 @@ pub(crate) struct Counters {
     pub(crate) restored_records: AtomicU64,
     pub(crate) rebuilt_stores: AtomicU64,
     pub(crate) dropped_records: AtomicU64,
+    skipped_records: AtomicU64,
+    dead_letters: AtomicU64,
+    pub(crate) replaced_workers: AtomicU64,
 }
 
 impl Counters {
@@ -60,6 +71,9 @@ impl Counters {
             restored_records: AtomicU64::new(0),
             rebuilt_stores: AtomicU64::new(0),
             dropped_records: AtomicU64::new(0),
+            skipped_records: AtomicU64::new(0),
+            dead_letters: AtomicU64::new(0),
+            replaced_workers: AtomicU64::new(0),
         }
     }
 
@@ -69,6 +83,13 @@ impl Counters {
             let mut first = self.first_commit_after.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             first.get_or_insert(self.started.elapsed());
         }
+    }
+
+    /// Takes in what a task has left out between two looks at its counts.
+    pub(crate) fn count_left_out(&self, before: TaskCounts, after: TaskCounts) {
+        add(&self.dropped_records, after.dropped - before.dropped);
+        add(&self.skipped_records, after.skipped - before.skipped);
+        add(&self.dead_letters, after.dead_letters - before.dead_letters);
     }
 
     pub(crate) fn read(&self) -> Statistics {
@@ -83,6 +104,9 @@ impl Counters {
             restored_records: read(&self.restored_records),
             rebuilt_stores: read(&self.rebuilt_stores),
             dropped_records: read(&self.dropped_records),
+            skipped_records: read(&self.skipped_records),
+            dead_letters: read(&self.dead_letters),
+            replaced_workers: read(&self.replaced_workers),
             first_commit_after: *self.first_commit_after.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
         }
     }

@@ -27,7 +27,7 @@ use atonce_client::{
 use atonce_kernel::{GroupInstanceId, Outcome, Timestamp, TopicPartition, TransactionalId};
 use atonce_streams_core::commit::{CommitMachine, Event, Settlement, Step};
 use atonce_streams_core::task::ChangelogEnd;
-use atonce_streams_core::{Guarantee, OutputRecord, SourceRecord, Task, TaskId, Topology};
+use atonce_streams_core::{Guarantee, OutputRecord, SourceRecord, Task, TaskError, TaskId, Topology};
 use tokio::sync::watch;
 
 use crate::error::WorkerError;
@@ -49,9 +49,6 @@ const IDLE_WAIT: Duration = Duration::from_millis(100);
 /// How often a commit may be that holds nothing but positions moved over control records.
 const CONTROL_RECORDS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A commit is not put off beyond so many bytes of store changes, and of output that is held, in memory.
-const UNCOMMITTED_BYTES_MAX: usize = 64 << 20;
-
 /// How long another worker of the process may take to give a store back.
 const STORE_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -69,10 +66,19 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) guarantee: Guarantee,
     pub(crate) commit_interval: Duration,
+    pub(crate) commit_after: CommitAfter,
     pub(crate) transaction_timeout: Duration,
     pub(crate) session_timeout: Duration,
     pub(crate) heartbeat_interval: Duration,
     pub(crate) call_timeout: Duration,
+}
+
+/// What ends an interval before its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommitAfter {
+    pub(crate) records: u64,
+    /// Of store changes, and of output that is held.
+    pub(crate) bytes: usize,
 }
 
 impl Shared {
@@ -196,7 +202,10 @@ impl Worker {
     async fn work(&mut self) -> Result<(), WorkerError> {
         while !self.is_stopping() {
             if self.is_commit_due() {
-                self.drive(Event::CommitWanted).await?;
+                self.commit().await?;
+                continue;
+            }
+            if self.punctuate().await? {
                 continue;
             }
             // A batch may be the work of many intervals: none is taken while one is being worked off.
@@ -222,7 +231,7 @@ impl Worker {
     /// Ends cleanly: commits, makes the stores durable, leaves the group.
     async fn close(mut self) -> Result<(), WorkerError> {
         if self.has_uncommitted() {
-            self.drive(Event::CommitWanted).await?;
+            self.commit().await?;
         }
         for task in self.tasks.values_mut() {
             blocking(|| task.sync_stores())?;
@@ -288,27 +297,13 @@ impl Worker {
         while let Some(task) = self.tasks.get_mut(&id)
             && task.buffered() > 0
         {
-            let dropped_before = task.dropped();
-            match task.process(SLICE) {
-                Ok(processed) => self.uncommitted_records += processed as u64,
-                Err(error) => {
-                    tracing::error!("worker {}: {error}", self.index);
-                    self.drive(Event::AbortWanted).await?;
-                    return Err(error.into());
-                }
-            }
-            add(&self.shared.counters.dropped_records, task.dropped() - dropped_before);
+            let before = task.counts();
+            let processed = task.process(SLICE);
+            self.shared.counters.count_left_out(before, task.counts());
             let outputs = task.take_outputs();
-            match self.commit.guarantee() {
-                Guarantee::AtMostOnce => {
-                    self.held_bytes += outputs.iter().map(bytes_of).sum::<usize>();
-                    self.held.extend(outputs);
-                }
-                Guarantee::AtLeastOnce | Guarantee::ExactlyOnce => {
-                    if let Err(failure) = self.send_all(outputs).await {
-                        return self.give_interval_up(failure).await;
-                    }
-                }
+            self.uncommitted_records += self.undone_if_failed(processed).await? as u64;
+            if let Err(failure) = self.hand_out(outputs).await {
+                return self.give_interval_up(failure).await;
             }
             // Other workers may share this thread.
             tokio::task::yield_now().await;
@@ -317,6 +312,18 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Output goes to the cluster as it comes, but where it has to wait for the offsets.
+    async fn hand_out(&mut self, outputs: Vec<OutputRecord>) -> Result<(), Failure> {
+        match self.commit.guarantee() {
+            Guarantee::AtMostOnce => {
+                self.held_bytes += outputs.iter().map(bytes_of).sum::<usize>();
+                self.held.extend(outputs);
+                Ok(())
+            }
+            Guarantee::AtLeastOnce | Guarantee::ExactlyOnce => self.send_all(outputs).await,
+        }
     }
 
     async fn send_all(&mut self, outputs: Vec<OutputRecord>) -> Result<(), Failure> {
@@ -331,10 +338,58 @@ impl Worker {
     /// The partitions will be given away: everything is committed first.
     async fn revoke(&mut self) -> Result<(), WorkerError> {
         if self.has_uncommitted() {
-            self.drive(Event::CommitWanted).await?;
+            self.commit().await?;
         }
         self.give_up_tasks();
         Ok(())
+    }
+
+    /// Commits the interval, with what cached stores have kept back.
+    async fn commit(&mut self) -> Result<(), WorkerError> {
+        let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
+        for id in ids {
+            let Some(task) = self.tasks.get_mut(&id) else { continue };
+            let flushed = task.flush_caches();
+            let outputs = task.take_outputs();
+            self.undone_if_failed(flushed).await?;
+            if let Err(failure) = self.hand_out(outputs).await {
+                return self.give_interval_up(failure).await;
+            }
+        }
+        self.drive(Event::CommitWanted).await
+    }
+
+    /// Calls the processors whose time by the wall clock has come; says whether there were any.
+    async fn punctuate(&mut self) -> Result<bool, WorkerError> {
+        let now = now();
+        let mut is_any = false;
+        let ids: Vec<TaskId> = self.tasks.iter().filter(|(_, task)| task.has_wall_clock()).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(task) = self.tasks.get_mut(&id) else { continue };
+            let punctuated = task.punctuate_by_wall_clock(now);
+            let outputs = task.take_outputs();
+            is_any |= self.undone_if_failed(punctuated).await?;
+            if let Err(failure) = self.hand_out(outputs).await {
+                self.give_interval_up(failure).await?;
+                return Ok(true);
+            }
+        }
+        if is_any {
+            self.uncommitted_since.get_or_insert_with(Instant::now);
+        }
+        Ok(is_any)
+    }
+
+    /// A processor's failure undoes the interval.
+    async fn undone_if_failed<T>(&mut self, result: Result<T, TaskError>) -> Result<T, WorkerError> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                tracing::error!("worker {}: {error}", self.index);
+                self.drive(Event::AbortWanted).await?;
+                Err(error.into())
+            }
+        }
     }
 
     /// The group has given this worker up, and the partitions away perhaps: nothing of the interval may be committed.
@@ -591,12 +646,22 @@ impl Worker {
     }
 
     async fn send_offsets(&mut self, fatal: &mut Option<String>) -> Result<Event, WorkerError> {
-        // Without a batch there are no positions either; the machine is not driven then.
-        let Some(group) = self.group.clone() else { return Ok(Event::Failed) };
+        // Of the last batch; a punctuation may come before any.
+        let Some(group) = self.group.clone().or_else(|| self.consumer.group_metadata()) else {
+            return Ok(Event::Failed);
+        };
         let mut positions = Positions::new(group);
         for task in self.tasks.values() {
             for (topic_partition, offset) in task.positions() {
                 positions.insert(topic_partition.clone(), offset);
+            }
+        }
+        if positions.is_empty() {
+            // Only punctuations. Positions that have not moved are sent all the same: it is they that are refused to a zombie.
+            for topic_partition in self.owner_of.keys() {
+                if let Some(offset) = self.consumer.position(topic_partition) {
+                    positions.insert(topic_partition.clone(), offset);
+                }
             }
         }
         if self.commit.guarantee() == Guarantee::ExactlyOnce {
@@ -678,6 +743,7 @@ impl Worker {
                 ends.insert(topic_partition, end);
             }
         }
+        let is_touched = self.is_touched();
         let (now, guarantee) = (now(), self.commit.guarantee());
         let tasks = &mut self.tasks;
         blocking(|| {
@@ -685,7 +751,7 @@ impl Worker {
                 .values_mut()
                 .try_for_each(|task| task.committed(now, guarantee, |partition| ends.get(partition).copied()))
         })?;
-        if self.uncommitted_records > 0 {
+        if self.uncommitted_records > 0 || is_touched {
             self.shared.counters.count_commit();
         }
         add(&self.shared.counters.records, self.uncommitted_records);
@@ -729,15 +795,21 @@ impl Worker {
     }
 
     fn is_commit_due(&self) -> bool {
-        let is_over = self.uncommitted_since.is_some_and(|since| since.elapsed() >= self.commit_interval());
+        let Some(since) = self.uncommitted_since else { return false };
+        let limit = &self.shared.commit_after;
         let bytes = || self.held_bytes + self.tasks.values().map(Task::uncommitted_bytes).sum::<usize>();
-        self.uncommitted_since.is_some() && (is_over || bytes() > UNCOMMITTED_BYTES_MAX)
+        since.elapsed() >= self.commit_interval() || self.uncommitted_records >= limit.records || bytes() > limit.bytes
     }
 
     /// Positions that have only moved over control records can wait: they are of use to nobody but who measures lag.
     fn commit_interval(&self) -> Duration {
         let interval = self.shared.commit_interval;
-        if self.uncommitted_records > 0 { interval } else { interval.max(CONTROL_RECORDS_INTERVAL) }
+        let has_effects = self.uncommitted_records > 0 || self.is_touched();
+        if has_effects { interval } else { interval.max(CONTROL_RECORDS_INTERVAL) }
+    }
+
+    fn is_touched(&self) -> bool {
+        self.tasks.values().any(Task::is_touched)
     }
 
     fn has_uncommitted(&self) -> bool {
@@ -745,10 +817,16 @@ impl Worker {
     }
 
     fn wait(&self) -> Duration {
-        match self.uncommitted_since {
-            Some(since) => self.commit_interval().saturating_sub(since.elapsed()).min(IDLE_WAIT),
+        let until_commit = match self.uncommitted_since {
+            Some(since) => self.commit_interval().saturating_sub(since.elapsed()),
             None => IDLE_WAIT,
-        }
+        };
+        let punctuations = self.tasks.values().filter_map(Task::next_wall_clock_punctuation);
+        let until_punctuation = match punctuations.min() {
+            Some(next) => Duration::from_millis(u64::try_from(next.0.saturating_sub(now().0)).unwrap_or(0)),
+            None => IDLE_WAIT,
+        };
+        until_commit.min(until_punctuation).min(IDLE_WAIT)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -133,6 +133,73 @@ Topologies:
     assert_eq!(text, expected);
 }
 
+/// `testdata/descriptions` holds what Kafka Streams 4.4 prints (`Topology.describe()`) for the same topologies, all but the class that chooses a
+/// topic.
+#[track_caller]
+fn assert_described(builder: &TopologyBuilder, expected: &str) {
+    let found = builder.build().unwrap().describe();
+    // Kafka ends with the last part's empty line or without.
+    assert_eq!(found.trim_end(), expected.trim_end());
+}
+
+#[test]
+fn branches_are_described_as_kafka_does() {
+    let builder = TopologyBuilder::new();
+    let ([one, two], rest) = builder
+        .stream_of::<String, String>(["a", "b"])
+        .branch_with_rest([predicate(|_, _| true), predicate(|_, _| false)]);
+    one.to("one");
+    two.to("two");
+    rest.for_each(|_, _| {});
+    assert_described(&builder, include_str!("../../testdata/descriptions/branch.txt"));
+}
+
+#[test]
+fn a_table_is_described_as_kafka_does() {
+    let builder = TopologyBuilder::new();
+    let users = builder.table::<String, String>("users", store("users-store"));
+    users.filter(|_, _| true).map_values(|value| value).to("out");
+    assert_described(&builder, include_str!("../../testdata/descriptions/table.txt"));
+}
+
+#[test]
+fn a_repartition_that_is_asked_for_is_described_as_kafka_does() {
+    let builder = TopologyBuilder::new();
+    builder
+        .stream::<String, String>("lines")
+        .select_key(|_, value| value.clone())
+        .repartition("by-word")
+        .map_values(|value| value)
+        .named("shout")
+        .filter_not(|_, _| false)
+        .to_chosen(|_, value| TopicName::from(value.as_str()));
+    assert_described(&builder, include_str!("../../testdata/descriptions/repartition.txt"));
+    let layout = builder.build().unwrap().layout(Some("app"), |_| Some(3)).unwrap();
+    assert_eq!(layout.tasks, [3, 3]);
+}
+
+#[test]
+fn a_repartition_topic_has_the_partitions_that_are_asked_for() {
+    let builder = TopologyBuilder::new();
+    builder.stream::<String, String>("lines").repartition_into("wide", 7).to("out");
+    let layout = builder.build().unwrap().layout(Some("app"), |_| Some(3)).unwrap();
+    assert_eq!(layout.internal_topics[0].partitions, 7);
+    assert_eq!(layout.tasks, [3, 7]);
+}
+
+#[test]
+fn a_stream_made_a_table_is_described_as_kafka_does() {
+    let builder = TopologyBuilder::new();
+    let lines = builder.stream::<String, String>("lines");
+    lines.to_table(store("latest")).filter_not(|_, _| true).to("out");
+    assert_described(&builder, include_str!("../../testdata/descriptions/to_table.txt"));
+
+    let builder = TopologyBuilder::new();
+    let by_word = builder.stream::<String, String>("lines").select_key(|_, value| value.clone());
+    by_word.to_table(store("latest")).to("out");
+    assert_described(&builder, include_str!("../../testdata/descriptions/to_table_after_a_change_of_key.txt"));
+}
+
 fn refused(build: impl FnOnce(&TopologyBuilder)) -> String {
     let builder = TopologyBuilder::new();
     build(&builder);
