@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use atonce_kernel::{TopicId, TopicName, TopicPartition};
 use tokio::sync::Notify;
 
+use crate::configuration::TopicSettings;
 use crate::engine::Reader;
 
 /// The picture, replaced as a whole.
@@ -34,6 +35,8 @@ pub(crate) struct Topic {
     pub(crate) id: TopicId,
     pub(crate) is_internal: bool,
     pub(crate) configs: BTreeMap<String, String>,
+    /// What holds for it now, with what the broker says for all topics.
+    pub(crate) settings: TopicSettings,
     pub(crate) partitions: Vec<Arc<Partition>>,
 }
 

@@ -3,12 +3,14 @@
 //!
 //! **What it does not know**: sockets, files, what a request means.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::configuration::Settings;
 use crate::directory::Directory;
+use crate::dynamic::Current;
 use crate::engine::EngineHandle;
 
 /// Fetches that read files at once.
@@ -25,6 +27,9 @@ const BYTES_PER_PERMIT: usize = 1024;
 pub(crate) struct Shared {
     pub(crate) settings: Arc<Settings>,
     pub(crate) cluster_id: String,
+    pub(crate) data_path: PathBuf,
+    /// What was set since the start.
+    pub(crate) dynamic: Arc<Current>,
     pub(crate) engine: EngineHandle,
     pub(crate) directory: Arc<Directory>,
     /// For requests on their way to the writer.
@@ -39,13 +44,15 @@ impl Shared {
     pub(crate) fn new(
         settings: Arc<Settings>,
         cluster_id: String,
+        data_path: PathBuf,
+        dynamic: Arc<Current>,
         engine: EngineHandle,
         directory: Arc<Directory>,
     ) -> Self {
         let requests = Budget::new(settings.queued_request_bytes_max);
         let reads = Arc::new(Semaphore::new(READS_AT_ONCE));
         let look_ups = Arc::new(Semaphore::new(LOOK_UPS_AT_ONCE));
-        Self { settings, cluster_id, engine, directory, requests, reads, look_ups }
+        Self { settings, cluster_id, data_path, dynamic, engine, directory, requests, reads, look_ups }
     }
 
     /// Reads files on a thread that may wait for them. `None`: it panicked, or the runtime ends.

@@ -117,7 +117,7 @@ async fn an_address_that_others_can_reach_is_refused_unless_allowed() {
 #[tokio::test]
 async fn an_unknown_setting_is_refused_by_name() {
     let refused = Broker::builder().property("num.partition", "3").start().await.expect_err("refused");
-    assert_eq!(refused.to_string(), "Unknown configuration num.partition.");
+    assert_eq!(refused.to_string(), "Unknown configuration num.partition. Did you mean num.partitions?");
 }
 
 #[tokio::test]

@@ -349,6 +349,12 @@ impl<D: Disk> Storage<D> {
         slot.and_then(|slot| self.partition(slot)).map(|log| log.producers.iter().collect()).unwrap_or_default()
     }
 
+    /// Bytes of a partition that are durable in the journal and not in its segments yet.
+    pub fn unwritten_bytes(&self, partition: &TopicPartition) -> usize {
+        let slot = self.by_name.get(partition).copied();
+        slot.and_then(|slot| self.partition(slot)).map_or(0, Partition::unwritten_bytes)
+    }
+
     /// Forgets producers that have not written for `expiration_ms` and have no transaction open.
     pub fn expire_producers(&mut self, expiration_ms: i64, now: Timestamp) {
         let before = now.plus_ms(expiration_ms.saturating_neg());

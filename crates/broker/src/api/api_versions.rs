@@ -14,8 +14,8 @@ use atonce_protocol::messages::api_versions_response::{
 use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call, SERVED};
-use crate::configuration::Settings;
 use crate::connection::PendingAnswer;
+use crate::features::{self, Offered};
 
 pub(super) const API: Api =
     Api { key: ApiKey::ApiVersions, versions: 0..=5, run: |incoming| incoming.in_place(handle) };
@@ -47,16 +47,22 @@ async fn handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse 
     {
         return refuse(ErrorCode::InvalidRequest);
     }
-    if request.cluster_id.as_ref().is_some_and(|id| *id != call.shared.cluster_id)
-        || (request.node_id != -1 && request.node_id != call.shared.settings.node_id)
-    {
-        return refuse(ErrorCode::RebootstrapRequired);
+    match (&request.cluster_id, request.node_id) {
+        (None, -1) => {}
+        (Some(_), -1) | (None, _) => return refuse(ErrorCode::InvalidRequest),
+        (Some(cluster_id), node_id) => {
+            if *cluster_id != call.shared.cluster_id || node_id != call.shared.settings.node_id {
+                return refuse(ErrorCode::RebootstrapRequired);
+            }
+        }
     }
+    let dynamic = call.shared.dynamic.get();
+    let offered = features::offered(&call.shared.settings, &dynamic);
     ApiVersionsResponse {
         api_keys: served(),
-        supported_features: supported_features(call.version),
-        finalized_features_epoch: 1,
-        finalized_features: finalized_features(&call.shared.settings),
+        supported_features: supported_features(call.version, &offered),
+        finalized_features_epoch: features::epoch(&dynamic),
+        finalized_features: finalized_features(&offered),
         ..Default::default()
     }
 }
@@ -75,30 +81,32 @@ fn served() -> Vec<ApiVersion> {
         .collect()
 }
 
-fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
-    if version < 4 {
-        return Vec::new();
-    }
-    vec![SupportedFeatureKey {
-        name: "transaction.version".to_owned(),
-        min_version: 0,
-        max_version: 2,
-        ..Default::default()
-    }]
+/// All of ours begin at level 0, which older versions cannot say.
+fn supported_features(version: i16, offered: &[Offered]) -> Vec<SupportedFeatureKey> {
+    offered
+        .iter()
+        .filter(|_| version >= 4)
+        .map(|feature| SupportedFeatureKey {
+            name: feature.name.to_owned(),
+            min_version: 0,
+            max_version: feature.level_max,
+            ..Default::default()
+        })
+        .collect()
 }
 
 /// A feature at level 0 is one that is not finalised, so it is left out.
-fn finalized_features(settings: &Settings) -> Vec<FinalizedFeatureKey> {
-    let level = settings.transaction_version;
-    if level == 0 {
-        return Vec::new();
-    }
-    vec![FinalizedFeatureKey {
-        name: "transaction.version".to_owned(),
-        max_version_level: level,
-        min_version_level: level,
-        ..Default::default()
-    }]
+fn finalized_features(offered: &[Offered]) -> Vec<FinalizedFeatureKey> {
+    offered
+        .iter()
+        .filter(|feature| feature.level > 0)
+        .map(|feature| FinalizedFeatureKey {
+            name: feature.name.to_owned(),
+            max_version_level: feature.level,
+            min_version_level: feature.level,
+            ..Default::default()
+        })
+        .collect()
 }
 
 /// Letters and digits, with dots and hyphens between them.

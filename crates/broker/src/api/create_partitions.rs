@@ -6,6 +6,7 @@ use atonce_protocol::messages::create_partitions_request::{CreatePartitionsReque
 use atonce_protocol::messages::create_partitions_response::{CreatePartitionsResponse, CreatePartitionsTopicResult};
 use atonce_protocol::{ApiKey, ErrorCode};
 
+use super::alter_partition_reassignments::check_replicas;
 use super::{Api, Call, Reply};
 use crate::engine::{Engine, Refusal};
 use crate::topic_name;
@@ -15,11 +16,18 @@ pub(super) const API: Api =
 
 fn handle(engine: &mut Engine, call: &Call, request: CreatePartitionsRequest, reply: Reply<CreatePartitionsResponse>) {
     let node_id = call.shared.settings.node_id;
-    let results = request
-        .topics
+    let named_twice = super::named_twice(request.topics.iter().map(|topic| topic.name.clone()));
+    let mut topics = request.topics;
+    super::without_repetition(&mut topics, |topic| topic.name.clone());
+    let results = topics
         .into_iter()
         .map(|topic| {
-            let (code, message) = match add(engine, node_id, &topic, request.validate_only) {
+            let added = if named_twice.contains(&topic.name) {
+                Err(Refusal::new(ErrorCode::InvalidRequest, "Duplicate topic name."))
+            } else {
+                add(engine, node_id, &topic, request.validate_only)
+            };
+            let (code, message) = match added {
                 Ok(()) => (ErrorCode::None, None),
                 Err(refusal) => (refusal.code, Some(refusal.message)),
             };
@@ -40,22 +48,27 @@ fn add(engine: &mut Engine, node_id: i32, topic: &CreatePartitionsTopic, validat
         let message = format!("{} belongs to the broker.", topic.name);
         return Err(Refusal::new(ErrorCode::TopicAuthorizationFailed, message));
     }
-    if topic.count <= found.partitions {
-        return Err(Refusal::new(
-            ErrorCode::InvalidPartitions,
-            format!(
-                "The topic {} currently has {} partition(s); {} would not be an increase.",
-                topic.name, found.partitions, topic.count
-            ),
+    let invalid = |message| Err(Refusal::new(ErrorCode::InvalidPartitions, message));
+    if topic.count == found.partitions {
+        return invalid(format!("Topic already has {} partition(s).", found.partitions));
+    }
+    if topic.count < found.partitions {
+        return invalid(format!(
+            "The topic {} currently has {} partition(s); {} would not be an increase.",
+            topic.name, found.partitions, topic.count
         ));
     }
     if let Some(assignments) = &topic.assignments {
-        let is_whole = i32::try_from(assignments.len()) == Ok(topic.count - found.partitions);
-        if !is_whole || assignments.iter().any(|assignment| assignment.broker_ids != [node_id]) {
-            return Err(Refusal::new(
-                ErrorCode::InvalidReplicaAssignment,
-                format!("Each new partition is to be assigned to broker {node_id} alone."),
-            ));
+        let additional = topic.count - found.partitions;
+        if i32::try_from(assignments.len()) != Ok(additional) {
+            let message = format!(
+                "Attempted to add {additional} additional partition(s), but only {} assignment(s) were specified.",
+                assignments.len()
+            );
+            return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
+        }
+        for assignment in assignments {
+            check_replicas(node_id, &assignment.broker_ids)?;
         }
     }
     engine.add_partitions(&topic.name, topic.count, validate_only)

@@ -15,6 +15,7 @@ use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::describe_configs::topic_entries;
 use super::{Api, Call, Reply};
+use crate::configuration::Values;
 use crate::engine::{Engine, NewTopic, Refusal};
 
 pub(super) const API: Api =
@@ -41,7 +42,7 @@ fn handle(engine: &mut Engine, call: &Call, request: CreateTopicsRequest, reply:
 }
 
 fn create(engine: &mut Engine, call: &Call, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult {
-    let new = match check(call, &topic) {
+    let new = match engine.check_new_name(&topic.name).and_then(|()| check(call, &topic)) {
         Ok(new) => new,
         Err(refusal) => return refuse(topic.name, refusal),
     };
@@ -56,12 +57,14 @@ fn create(engine: &mut Engine, call: &Call, topic: CreatableTopic, validate_only
             num_partitions: partitions,
             replication_factor: 1,
             configs: (call.version >= 5).then(|| {
-                topic_entries(&configs)
+                let dynamic = engine.dynamic();
+                topic_entries(Values::new(&engine.settings, &dynamic), &configs)
+                    .into_iter()
                     .map(|entry| CreatableTopicConfigs {
-                        name: entry.key.name.to_owned(),
-                        value: Some(entry.value),
-                        read_only: false,
-                        config_source: entry.source,
+                        name: entry.name.to_owned(),
+                        value: entry.value,
+                        read_only: entry.is_read_only,
+                        config_source: entry.source as i8,
                         is_sensitive: false,
                         ..Default::default()
                     })
@@ -76,13 +79,25 @@ fn check(call: &Call, topic: &CreatableTopic) -> Result<NewTopic, Refusal> {
     let settings = &call.shared.settings;
     let partitions = if topic.assignments.is_empty() {
         let defaulted = topic.num_partitions == -1;
-        if !(topic.replication_factor == -1 || topic.replication_factor == 1) {
-            return Err(Refusal::new(
-                ErrorCode::InvalidReplicationFactor,
-                format!(
-                    "The target replication factor of {} cannot be reached because only 1 broker is registered.",
-                    topic.replication_factor
-                ),
+        let invalid_factor = |message: String| Err(Refusal::new(ErrorCode::InvalidReplicationFactor, message));
+        if topic.num_partitions == 0 || topic.num_partitions < -1 {
+            // Said before the replication factor is looked at.
+            return Ok(NewTopic {
+                name: topic.name.clone(),
+                partitions: topic.num_partitions,
+                configs: BTreeMap::new(),
+            });
+        }
+        if topic.replication_factor == 0 || topic.replication_factor < -1 {
+            return invalid_factor(
+                "Replication factor must be larger than 0, or -1 to use the default value.".to_owned(),
+            );
+        }
+        if topic.replication_factor > 1 {
+            return invalid_factor(format!(
+                "Unable to replicate the partition {} time(s): The target replication factor of {} cannot be reached \
+                 because only 1 broker(s) are registered.",
+                topic.replication_factor, topic.replication_factor
             ));
         }
         if defaulted { settings.partitions_default } else { topic.num_partitions }

@@ -16,15 +16,22 @@ pub(super) const API: Api =
     Api { key: ApiKey::DeleteTopics, versions: 1..=6, run: |incoming| incoming.on_engine(handle) };
 
 fn handle(engine: &mut Engine, call: &Call, request: DeleteTopicsRequest, reply: Reply<DeleteTopicsResponse>) {
-    let wanted: Vec<(Option<String>, TopicId)> = if call.version >= 6 {
+    let mut wanted: Vec<(Option<String>, TopicId)> = if call.version >= 6 {
         request.topics.into_iter().map(|topic| (topic.name, topic.topic_id)).collect()
     } else {
         request.topic_names.into_iter().map(|name| (Some(name), Uuid::ZERO)).collect()
     };
+    let named_twice = super::named_twice(wanted.iter().filter(|it| **it != (None, Uuid::ZERO)).cloned());
+    super::without_repetition(&mut wanted, Clone::clone);
     let responses = wanted
         .into_iter()
         .map(|(name, id)| {
-            let deleted = delete(engine, name.as_deref(), id);
+            let deleted = if named_twice.contains(&(name.clone(), id)) {
+                let message = if name.is_some() { "Duplicate topic name." } else { "Duplicate topic id." };
+                Err(Refusal::new(ErrorCode::InvalidRequest, message))
+            } else {
+                delete(engine, name.as_deref(), id)
+            };
             let (code, message) = match &deleted {
                 Ok(_) => (ErrorCode::None, None),
                 Err(refusal) => (refusal.code, Some(refusal.message.clone())),
@@ -52,8 +59,11 @@ fn delete(engine: &mut Engine, name: Option<&str>, id: TopicId) -> Result<(Optio
             let unknown = || Refusal::of(ErrorCode::UnknownTopicId);
             (engine.topic_name(id).ok_or_else(unknown)?.as_str().to_owned(), id)
         }
-        (None, true) | (Some(_), false) => {
-            return Err(Refusal::new(ErrorCode::InvalidRequest, "A topic is named by its name or by its id."));
+        (None, true) => {
+            return Err(Refusal::new(ErrorCode::InvalidRequest, "Neither topic name nor id were specified."));
+        }
+        (Some(_), false) => {
+            return Err(Refusal::new(ErrorCode::InvalidRequest, "You may not specify both topic name and topic id."));
         }
     };
     if topic_name::is_internal(&name) {

@@ -7,12 +7,31 @@ use atonce_protocol::messages::elect_leaders_response::{ElectLeadersResponse, Pa
 use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call};
+use crate::engine::Refusal;
 
 pub(super) const API: Api =
     Api { key: ApiKey::ElectLeaders, versions: 0..=2, run: |incoming| incoming.in_place(handle) };
 
+/// The replica that should lead does; and: any replica does.
+const ELECTION_TYPES: [i8; 2] = [0, 1];
+
 async fn handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse {
     let topics = call.shared.directory.topics();
+    let is_known_type = ELECTION_TYPES.contains(&request.election_type);
+    let verdict = |topic: &str, partition: i32| {
+        if !is_known_type {
+            let message = format!("Unknown election type {}", request.election_type);
+            return Refusal::new(ErrorCode::InvalidRequest, message);
+        }
+        match topics.by_name(topic) {
+            None => Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("No such topic as {topic}")),
+            Some(found) if found.partition(partition).is_none() => {
+                Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("No such partition as {topic}-{partition}"))
+            }
+            Some(_) => Refusal::of(ErrorCode::ElectionNotNeeded),
+        }
+    };
+    let is_empty = request.topic_partitions.as_ref().is_some_and(Vec::is_empty);
     let replica_election_results = request
         .topic_partitions
         .unwrap_or_default()
@@ -22,14 +41,11 @@ async fn handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespons
                 .partitions
                 .iter()
                 .map(|partition| {
-                    let code = match topics.partition(&asked.topic, *partition) {
-                        Some(_) => ErrorCode::ElectionNotNeeded,
-                        None => ErrorCode::UnknownTopicOrPartition,
-                    };
+                    let verdict = verdict(&asked.topic, *partition);
                     PartitionResult {
                         partition_id: *partition,
-                        error_code: code.to_i16(),
-                        error_message: Some(format!("{}.", code.message())),
+                        error_code: verdict.code.to_i16(),
+                        error_message: Some(verdict.message),
                         ..Default::default()
                     }
                 })
@@ -38,5 +54,7 @@ async fn handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespons
             ..Default::default()
         })
         .collect();
-    ElectLeadersResponse { replica_election_results, ..Default::default() }
+    let error_code =
+        if is_known_type || is_empty || call.version < 1 { ErrorCode::None } else { ErrorCode::InvalidRequest };
+    ElectLeadersResponse { error_code: error_code.to_i16(), replica_election_results, ..Default::default() }
 }

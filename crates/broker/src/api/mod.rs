@@ -10,16 +10,20 @@
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
+mod alter_partition_reassignments;
 mod api_versions;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_acls;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
+mod describe_log_dirs;
 mod describe_producers;
+mod describe_quorum;
 mod describe_topic_partitions;
 mod describe_transactions;
 mod elect_leaders;
@@ -31,6 +35,7 @@ mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
+mod list_config_resources;
 mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
@@ -43,6 +48,7 @@ mod offset_for_leader_epoch;
 mod produce;
 mod sync_group;
 mod txn_offset_commit;
+mod update_features;
 mod write_txn_markers;
 
 use std::future::Future;
@@ -85,18 +91,24 @@ pub(crate) const SERVED: &[Api] = &[
     end_txn::API,
     write_txn_markers::API,
     txn_offset_commit::API,
+    describe_acls::API,
     describe_configs::API,
     alter_configs::API,
+    describe_log_dirs::API,
     create_partitions::API,
     delete_groups::API,
     elect_leaders::API,
     incremental_alter_configs::API,
+    alter_partition_reassignments::API,
     list_partition_reassignments::API,
     offset_delete::API,
+    describe_quorum::API,
+    update_features::API,
     describe_cluster::API,
     describe_producers::API,
     describe_transactions::API,
     list_transactions::API,
+    list_config_resources::API,
     describe_topic_partitions::API,
 ];
 
@@ -259,6 +271,12 @@ impl Call {
 fn without_repetition<T, K: Ord>(asked: &mut Vec<T>, name: impl Fn(&T) -> K) {
     let mut seen = std::collections::BTreeSet::new();
     asked.retain(|thing| seen.insert(name(thing)));
+}
+
+/// What is named more than once: each of it is refused once, whatever stands in either.
+fn named_twice<K: Ord + Clone>(names: impl Iterator<Item = K>) -> std::collections::BTreeSet<K> {
+    let mut seen = std::collections::BTreeSet::new();
+    names.filter(|name| !seen.insert(name.clone())).collect()
 }
 
 /// An answer, encoded.

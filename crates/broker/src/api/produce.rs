@@ -22,7 +22,6 @@ use atonce_protocol::{ApiKey, ErrorCode};
 use bytes::Bytes;
 
 use super::{Api, Call, Reply};
-use crate::configuration;
 use crate::connection::PendingAnswer;
 use crate::directory::{Topic, Topics};
 use crate::engine::{Engine, Refusal, append_error_code, wall_clock};
@@ -143,20 +142,16 @@ fn find_topic<'a>(
 
 /// What can be said of a batch without any state.
 fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes>) -> Result<PreparedBatch, Refused> {
-    let settings = &call.shared.settings;
     topic.partition(partition).ok_or_else(|| Refusal::of(ErrorCode::UnknownTopicOrPartition))?;
     let bytes = records.filter(|bytes| !bytes.is_empty()).ok_or_else(|| {
         Refusal::new(ErrorCode::InvalidRecord, "A partition gets exactly one batch, and this one got none.")
     })?;
-    let bytes_max =
-        topic.configs.get("max.message.bytes").and_then(|text| text.parse().ok()).unwrap_or(settings.batch_bytes_max);
+    let bytes_max = topic.settings.batch_bytes_max;
     if i64::try_from(bytes.len()).is_ok_and(|length| length > i64::from(bytes_max)) {
         let what = "bytes long, and max.message.bytes of";
         let message = format!("The batch is {} {what} {} is {bytes_max}.", bytes.len(), topic.name);
         return Err(Refusal::new(ErrorCode::MessageTooLarge, message).into());
     }
-    let policy = configuration::topic_value(&topic.configs, "cleanup.policy");
-    let is_compacted = policy.split(',').any(|word| word.trim() == "compact");
     // Keys are asked for below, where each record without one is found and named.
     let rules = ProducedRules { requires_keys: false, decompressed_bytes_max: DECOMPRESSED_BYTES_MAX };
     let batch =
@@ -165,7 +160,7 @@ fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes
         let message = "Produce requests up to version 6 may not carry zstd.";
         return Err(Refusal::new(ErrorCode::UnsupportedCompressionType, message).into());
     }
-    if is_compacted {
+    if topic.settings.is_compacted {
         check_keys(topic, &batch)?;
     }
     check_timestamps(topic, &batch)?;
@@ -177,14 +172,12 @@ fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes
 /// A record from the far future would keep its segment for ever, one from the far past would lose it at once. A topic that
 /// stamps its records itself does not mind.
 fn check_timestamps(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refusal> {
-    let setting = |name| configuration::topic_value(&topic.configs, name);
-    if setting("message.timestamp.type") == "LogAppendTime" {
+    if topic.settings.is_log_append_time {
         return Ok(());
     }
-    let limit = |name| setting(name).parse::<i64>().unwrap_or(i64::MAX);
     let now = wall_clock().0;
-    let latest = now.saturating_add(limit("message.timestamp.after.max.ms"));
-    let earliest = now.saturating_sub(limit("message.timestamp.before.max.ms"));
+    let latest = now.saturating_add(topic.settings.timestamp_after_ms_max);
+    let earliest = now.saturating_sub(topic.settings.timestamp_before_ms_max);
     for timestamp in [batch.base_timestamp(), batch.max_timestamp()] {
         if timestamp >= 0 && !(earliest..=latest).contains(&timestamp) {
             let message =

@@ -14,6 +14,7 @@
 //!
 //! Read in this order: this file, [`topics`], [`transactions`], [`groups`], [`recovery`].
 
+mod configs;
 mod groups;
 mod hashing;
 mod recovery;
@@ -43,11 +44,13 @@ use crate::broker::{StartError, StopError};
 use crate::configuration::Settings;
 use crate::directory::{Directory, Topics};
 use crate::disk::StdDisk;
+use crate::dynamic::{self, Current, Dynamic};
 use crate::shared::Shared;
 
 use groups::GroupHost;
 use transactions::TransactionHost;
 
+pub(crate) use configs::ConfigOwner;
 pub(crate) use topics::{NewTopic, Refusal};
 
 /// A partition, for reading.
@@ -169,6 +172,8 @@ pub(crate) async fn start(
                 let shared = Arc::new(Shared::new(
                     Arc::clone(&engine.settings),
                     engine.cluster_id.clone(),
+                    folder.clone(),
+                    Arc::clone(&engine.dynamic),
                     handle,
                     Arc::clone(&engine.directory),
                 ));
@@ -204,6 +209,8 @@ pub(crate) struct Engine {
     pub(crate) now: Timestamp,
     storage: Storage<StdDisk>,
     directory: Arc<Directory>,
+    folder: PathBuf,
+    dynamic: Arc<Current>,
     cluster_id: String,
     transactions: TransactionHost,
     groups: GroupHost,
@@ -264,6 +271,8 @@ impl Engine {
             now,
             storage,
             directory: Arc::default(),
+            folder: folder.to_owned(),
+            dynamic: Arc::new(Current::new(Dynamic::read(folder)?)),
             cluster_id,
             chance,
             last_waiter: 0,
@@ -426,7 +435,10 @@ impl Engine {
         if self.failed.is_some() {
             return;
         }
-        if self.storage.staged_position() != self.storage.durable_position() {
+        if self.storage.staged_position() == self.storage.durable_position() {
+            // Nothing is to be made durable, but a broker's setting may have changed what topics show.
+            self.show_changed_topics();
+        } else {
             match self.storage.commit() {
                 Ok(committed) => {
                     self.show_changed_topics();
@@ -523,6 +535,28 @@ impl Engine {
     /// What may be done with the storage in the words of the log.
     pub(crate) fn storage(&mut self) -> &mut Storage<StdDisk> {
         &mut self.storage
+    }
+
+    /// What was set while the broker ran.
+    pub(crate) fn dynamic(&self) -> Arc<Dynamic> {
+        self.dynamic.get()
+    }
+
+    /// Puts another picture in its place, on disk before anybody sees it. Topics are shown anew: what they do not say for
+    /// themselves may have changed.
+    pub(crate) fn set_dynamic(&mut self, dynamic: Dynamic) -> Result<(), Refusal> {
+        recovery::write_durably(&self.folder, dynamic::FILE, &dynamic.to_text()).map_err(|error| {
+            tracing::error!(error, "settings cannot be written");
+            Refusal::new(ErrorCode::KafkaStorageError, error)
+        })?;
+        self.dynamic.replace(dynamic);
+        self.change_all_topics();
+        Ok(())
+    }
+
+    /// How far the journal is durable, in bytes since its beginning.
+    pub(crate) fn journal_end(&self) -> i64 {
+        i64::try_from(self.storage.durable_position().0).unwrap_or(i64::MAX)
     }
 
     fn new_waiter(&mut self) -> Waiter {

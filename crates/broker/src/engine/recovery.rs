@@ -186,7 +186,7 @@ pub(super) fn remember_durability(folder: &Path, durability: Durability) -> Resu
 }
 
 /// Writes a small file that is there whole or not at all.
-fn write_durably(folder: &Path, name: &str, text: &str) -> Result<(), String> {
+pub(super) fn write_durably(folder: &Path, name: &str, text: &str) -> Result<(), String> {
     let (path, beside) = (folder.join(name), folder.join(format!("{name}.new")));
     let write = || {
         let mut file = std::fs::File::create(&beside)?;

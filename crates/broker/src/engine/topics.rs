@@ -8,7 +8,7 @@ use atonce_log::{CatalogError, StageError};
 use atonce_protocol::ErrorCode;
 
 use super::Engine;
-use crate::configuration::{self, TOPIC_KEYS};
+use crate::configuration::{self, TopicSettings, Values};
 use crate::directory::{Partition, Topic, Topics};
 use crate::topic_name::{self, CONSUMER_OFFSETS, TRANSACTION_STATE};
 
@@ -89,14 +89,19 @@ impl Engine {
 
     /// Whether the topic could be made.
     pub(crate) fn check_new_topic(&self, new: &NewTopic) -> Result<(), Refusal> {
-        topic_name::check(&new.name).map_err(|message| Refusal::new(ErrorCode::InvalidTopicException, message))?;
-        if topic_name::is_internal(&new.name) {
-            let message = format!("{} belongs to the broker, which makes it when it is needed.", new.name);
-            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
-        }
-        self.check_name_is_free(&new.name)?;
+        self.check_new_name(&new.name)?;
         check_configs(&new.configs)?;
         check_partitions(new.partitions)
+    }
+
+    /// Whether a topic of that name could be made.
+    pub(crate) fn check_new_name(&self, name: &str) -> Result<(), Refusal> {
+        topic_name::check(name).map_err(|message| Refusal::new(ErrorCode::InvalidTopicException, message))?;
+        if topic_name::is_internal(name) {
+            let message = format!("{name} belongs to the broker, which makes it when it is needed.");
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
+        self.check_name_is_free(name)
     }
 
     fn check_name_is_free(&self, name: &str) -> Result<(), Refusal> {
@@ -195,8 +200,11 @@ impl Engine {
 
     /// Gives a topic more partitions, `count` in all.
     pub(crate) fn add_partitions(&mut self, name: &str, count: i32, validate_only: bool) -> Result<(), Refusal> {
-        check_partitions(count)?;
         let id = self.topic_id(name).ok_or_else(|| Refusal::of(ErrorCode::UnknownTopicOrPartition))?;
+        if count > PARTITIONS_MAX {
+            let message = "Excessively large number of additional partitions per request.";
+            return Err(Refusal::new(ErrorCode::PolicyViolation, message));
+        }
         if !validate_only {
             self.storage.add_partitions(id, count)?;
             self.changed_topics.insert(TopicName::from(name));
@@ -257,15 +265,21 @@ impl Engine {
             id: topic.id,
             is_internal: topic_name::is_internal(name.as_str()),
             configs: topic.configs.clone(),
+            settings: TopicSettings::new(Values::new(&self.settings, &self.dynamic()), &topic.configs),
             partitions,
         }));
     }
 
     /// Shows every topic there is.
     pub(super) fn show_all_topics(&mut self) {
+        self.change_all_topics();
+        self.show_changed_topics();
+    }
+
+    /// Has every topic shown anew with the next commit.
+    pub(super) fn change_all_topics(&mut self) {
         let names: Vec<TopicName> = self.storage.catalog().topics().map(|topic| topic.name.clone()).collect();
         self.changed_topics.extend(names);
-        self.show_changed_topics();
     }
 }
 
@@ -283,11 +297,30 @@ fn check_partitions(partitions: i32) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Whether a topic may have these settings, in Kafka's words if not.
 fn check_configs(configs: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    let invalid = |message: String| Err(Refusal::new(ErrorCode::InvalidConfig, message));
     for (name, value) in configs {
-        configuration::find(TOPIC_KEYS, name)
-            .and_then(|key| key.check(value))
-            .map_err(|error| Refusal::new(ErrorCode::InvalidConfig, error.to_string()))?;
+        let Some(topic) = configuration::find_topic_key(name) else {
+            return invalid(format!("Unknown topic config name: {name}"));
+        };
+        if let Err(error) = topic.key.check(value) {
+            return invalid(error.to_string());
+        }
+    }
+    let number = |name| configs.get(name).and_then(|value| value.trim().parse::<i64>().ok());
+    if let (Some(least), Some(most)) = (number("min.compaction.lag.ms"), number("max.compaction.lag.ms"))
+        && least > most
+    {
+        return invalid(format!(
+            "conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+        ));
+    }
+    if configs.get("remote.storage.enable").is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
+        return invalid(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+                .to_owned(),
+        );
     }
     Ok(())
 }
