@@ -229,6 +229,19 @@ pub enum FetchError {
     },
 }
 
+impl FetchError {
+    /// The partition it is about.
+    #[must_use]
+    pub fn topic_partition(&self) -> &TopicPartition {
+        match self {
+            Self::NoOffset { topic_partition }
+            | Self::OutOfRange { topic_partition, .. }
+            | Self::Corrupt { topic_partition, .. }
+            | Self::Refused { topic_partition, .. } => topic_partition,
+        }
+    }
+}
+
 /// Records that the user takes, and the positions after them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
@@ -385,6 +398,15 @@ impl Fetcher {
         self.partitions.clear();
         self.buffered_bytes = 0;
         self.errors.clear();
+    }
+
+    /// Reads on only what `keep` says; what is wrong with the others is of no interest any more.
+    pub fn retain(&mut self, mut keep: impl FnMut(&TopicPartition) -> bool) {
+        let gone: Vec<TopicPartition> = self.partitions.keys().filter(|it| !keep(it)).cloned().collect();
+        for topic_partition in &gone {
+            self.unassign(topic_partition);
+        }
+        self.errors.retain(|error| !gone.contains(error.topic_partition()));
     }
 
     /// Goes elsewhere; what was read ahead is dropped. False if the partition is not read.

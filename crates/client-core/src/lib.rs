@@ -4,7 +4,7 @@
 //! values, and requests go out as values for `atonce-client` to send.
 //!
 //! Read in this order: [`classify`] (the one table of error classes), [`error`], [`connection`], [`metadata`],
-//! [`partitioner`], [`transaction`], [`producer`].
+//! [`partitioner`], [`transaction`], [`producer`], [`fetch`], [`membership`], [`subscription`], [`sticky`].
 
 #![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -17,4 +17,6 @@ pub mod membership;
 pub mod metadata;
 pub mod partitioner;
 pub mod producer;
+pub mod sticky;
+pub mod subscription;
 pub mod transaction;

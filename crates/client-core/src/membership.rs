@@ -1,4 +1,4 @@
-//! A member of a classic group: joining, syncing, heartbeats, leaving; static members; eager rebalances.
+//! A member of a classic group: joining, syncing, heartbeats, leaving; static members; eager and cooperative rebalances.
 //!
 //! **What it does not know**: sockets, how partitions are divided (its host asks the assignor), offsets. Its host sends
 //! what [`Membership::poll_request`] says, hands every answer back, and tells when the user calls.
@@ -16,25 +16,40 @@
 //!      └──── session lost, generation refused, user away: Lost
 //! ```
 //!
-//! Invariants: one request in flight; no JoinGroup between `Revoking` and the user's next call; partitions are owned only
-//! in `Stable` and `Revoking`.
+//! In a cooperative rebalance (KIP-429) the member keeps what it has: from `Stable` it is *summoned*, joins at the user's
+//! next call, and says what it owns. Only what the new generation gives to others is revoked, and then it joins once more,
+//! so that they get it. What it keeps is read all the while.
+//!
+//! Invariants: one request in flight; no JoinGroup between `Revoking` and the user's next call; in eager rebalances
+//! nothing is held while joining; what is given away is held by nobody else before this member has joined without it.
 
-use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use atonce_kernel::{GroupId, GroupInstanceId, MemberId, Monotonic, TopicName, TopicPartition};
-use atonce_protocol::messages::consumer_protocol_assignment::{self, ConsumerProtocolAssignment};
-use atonce_protocol::messages::consumer_protocol_subscription::{self, ConsumerProtocolSubscription};
-use atonce_protocol::{DecodeError, EncodeError, ErrorCode, Message};
+use atonce_kernel::{GroupId, GroupInstanceId, MemberId, Monotonic, TopicPartition};
+use atonce_protocol::ErrorCode;
 use bytes::Bytes;
 
 use crate::classify::{Operation, Verdict};
 use crate::error::Refusal;
 use crate::transaction::GroupMetadata;
 
+pub use crate::subscription::{
+    Subscription, decode_assignment, decode_subscription, encode_assignment, encode_subscription,
+};
+
 /// The kind of group that consumers make.
 pub const PROTOCOL_TYPE: &str = "consumer";
+
+/// How the members of a group give partitions away when it rebalances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RebalanceProtocol {
+    /// All of them, before the group divides anew.
+    #[default]
+    Eager,
+    /// Only those that others get, after the group has divided anew (KIP-429).
+    Cooperative,
+}
 
 /// What a member is told once.
 #[derive(Clone, Debug)]
@@ -51,8 +66,8 @@ pub struct MembershipConfig {
     pub max_poll_interval: Duration,
     /// How long to wait after a refusal.
     pub retry_backoff: Duration,
-    /// The assignor's name.
-    pub protocol_name: String,
+    /// What all of the member's assignors can do.
+    pub rebalance_protocol: RebalanceProtocol,
 }
 
 /// What to ask the group's coordinator.
@@ -64,6 +79,8 @@ pub enum GroupRequest {
         member_id: MemberId,
         /// Why, for the broker's log.
         reason: String,
+        /// What this member had last, and did not lose; in cooperative rebalances it still holds it.
+        last: LastAssignment,
     },
     /// To get one's assignment; the leader brings everybody's.
     Sync {
@@ -71,6 +88,8 @@ pub enum GroupRequest {
         generation_id: i32,
         /// This member.
         member_id: MemberId,
+        /// The protocol that the group chose, if its coordinator says.
+        protocol_name: Option<String>,
         /// Everybody's assignment, from the leader; of others empty.
         assignments: Vec<(MemberId, Bytes)>,
     },
@@ -88,6 +107,23 @@ pub enum GroupRequest {
         /// Why, for the broker's log.
         reason: String,
     },
+}
+
+/// What a member was given, and in which generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastAssignment {
+    /// The partitions, sorted.
+    pub partitions: Vec<TopicPartition>,
+    /// The generation; -1 if there was none.
+    pub generation_id: i32,
+}
+
+impl LastAssignment {
+    /// Nothing, of no generation.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { partitions: Vec::new(), generation_id: -1 }
+    }
 }
 
 /// A request, and whether the coordinator must be looked up again before.
@@ -123,6 +159,8 @@ pub struct Joined {
     pub members: Vec<JoinedMember>,
     /// The leader need not assign (KIP-814): a static member came back to a group that did not change.
     pub skip_assignment: bool,
+    /// The protocol that the group chose, if its coordinator says.
+    pub protocol_name: Option<String>,
 }
 
 /// The coordinator's answer.
@@ -141,7 +179,8 @@ pub enum GroupReply {
 /// What the user is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// These partitions will be given away: commit now.
+    /// These partitions will be given away: commit now. All of them in eager rebalances, those that others get in
+    /// cooperative ones.
     Revoking(Vec<TopicPartition>),
     /// All partitions of this member, sorted, with what the leader's assignor has to say.
     Assigned(Vec<TopicPartition>, Bytes),
@@ -170,6 +209,8 @@ pub enum State {
     },
     /// Owns partitions.
     Stable,
+    /// Owns partitions, and keeps them: the group rebalances cooperatively, and the member joins at the user's next call.
+    Summoned,
     /// Owns partitions still, and the user has been told to commit.
     Revoking,
     /// Leaves, or is about to.
@@ -197,6 +238,10 @@ pub struct Membership {
     generation_id: i32,
     is_leader: bool,
     owned: Vec<TopicPartition>,
+    /// What others get, and the user has not given back yet. Only in cooperative rebalances.
+    giving: Vec<TopicPartition>,
+    last: LastAssignment,
+    protocol_name: Option<String>,
     events: VecDeque<Event>,
     /// When the coordinator last heard of us, as far as we know.
     heard_at: Monotonic,
@@ -223,6 +268,9 @@ impl Membership {
             generation_id: -1,
             is_leader: false,
             owned: Vec::new(),
+            giving: Vec::new(),
+            last: LastAssignment::none(),
+            protocol_name: None,
             events: VecDeque::new(),
             heard_at: now,
             next_heartbeat: now,
@@ -261,6 +309,34 @@ impl Membership {
         self.events.is_empty()
     }
 
+    /// The protocol that the group chose last, if its coordinator said.
+    #[must_use]
+    pub fn protocol_name(&self) -> Option<&str> {
+        self.protocol_name.as_deref()
+    }
+
+    /// Whether a partition is this member's to read and to commit.
+    #[must_use]
+    pub fn holds(&self, topic_partition: &TopicPartition) -> bool {
+        self.owned.contains(topic_partition) || self.giving.contains(topic_partition)
+    }
+
+    /// Whether the member is on its way into a new generation without having given everything away: commits that are
+    /// refused meanwhile are worth repeating.
+    #[must_use]
+    pub fn is_joining_with_partitions(&self) -> bool {
+        match self.state {
+            State::Joining | State::Assigning { .. } | State::Syncing { .. } => !self.owned.is_empty(),
+            State::Unjoined
+            | State::Stable
+            | State::Summoned
+            | State::Revoking
+            | State::Leaving
+            | State::Closed
+            | State::Failed(_) => false,
+        }
+    }
+
     /// Who this is in the group.
     #[must_use]
     pub fn group_metadata(&self) -> GroupMetadata {
@@ -277,6 +353,10 @@ impl Membership {
     /// The user calls, and waits: a sign of life, and leave to go on after what he was told.
     pub fn handle_user_called(&mut self) {
         self.user_left_at = None;
+        if !self.events.iter().any(|event| matches!(event, Event::Revoking(_))) {
+            // He knows, and has had his time: what others get is not read any more.
+            self.giving.clear();
+        }
         if self.state == State::Revoking && self.events.is_empty() {
             self.rejoin(self.reason);
         }
@@ -293,13 +373,15 @@ impl Membership {
             State::Stable => self.revoke("its own wish"),
             // The generation that is being made may not have seen the change.
             State::Joining | State::Assigning { .. } | State::Syncing { .. } => self.wants_rebalance = true,
-            State::Unjoined | State::Revoking | State::Leaving | State::Closed | State::Failed(_) => {}
+            State::Unjoined | State::Summoned | State::Revoking | State::Leaving | State::Closed | State::Failed(_) => {
+            }
         }
     }
 
     /// Ends; leaves the group if `leave`, which a static member does not do by itself.
     pub fn close(&mut self, leave: bool) {
         self.owned.clear();
+        self.giving.clear();
         self.events.clear();
         if self.slot == (Slot::InFlight { asked: Operation::JoinGroup }) {
             self.slot = Slot::Free;
@@ -376,6 +458,14 @@ impl Membership {
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Monotonic) {
+        if self.is_joining_with_partitions() {
+            // The coordinator holds a JoinGroup for as long as users may be away; longer, and it does not know us any more.
+            let patience = self.config.max_poll_interval + self.config.session_timeout;
+            if now.since(self.heard_at) >= patience {
+                self.lose(false, "its coordinator did not answer while it joined");
+            }
+            return;
+        }
         if !self.owns() {
             return;
         }
@@ -422,6 +512,7 @@ impl Membership {
             | State::Joining
             | State::Syncing { .. }
             | State::Stable
+            | State::Summoned
             | State::Revoking
             | State::Leaving
             | State::Closed
@@ -447,7 +538,10 @@ impl Membership {
             let heartbeat = (self.slot == Slot::Free).then_some(self.next_heartbeat);
             [Some(session), away, heartbeat]
         });
-        slot.into_iter().chain(owner.into_iter().flatten().flatten()).filter(|time| *time > now).min()
+        let joining = self
+            .is_joining_with_partitions()
+            .then(|| self.heard_at + self.config.max_poll_interval + self.config.session_timeout);
+        slot.into_iter().chain(joining).chain(owner.into_iter().flatten().flatten()).filter(|time| *time > now).min()
     }
 
     fn next_request(&mut self, now: Monotonic) -> Option<GroupRequest> {
@@ -459,18 +553,24 @@ impl Membership {
         match &self.state {
             State::Unjoined if self.user_left_at.is_none() && self.events.is_empty() => {
                 self.state = State::Joining;
-                Some(GroupRequest::Join { member_id, reason: self.reason.to_owned() })
+                Some(self.join(member_id))
             }
-            State::Joining => Some(GroupRequest::Join { member_id, reason: self.reason.to_owned() }),
+            State::Summoned if self.user_left_at.is_none() && self.events.is_empty() => {
+                self.rejoin(self.reason);
+                Some(self.join(member_id))
+            }
+            State::Joining => Some(self.join(member_id)),
             State::Syncing { assignments } => {
-                Some(GroupRequest::Sync { generation_id, member_id, assignments: assignments.clone() })
+                let (protocol_name, assignments) = (self.protocol_name.clone(), assignments.clone());
+                Some(GroupRequest::Sync { generation_id, member_id, protocol_name, assignments })
             }
-            State::Stable | State::Revoking if now >= self.next_heartbeat => {
+            State::Stable | State::Summoned | State::Revoking if now >= self.next_heartbeat => {
                 Some(GroupRequest::Heartbeat { generation_id, member_id })
             }
             State::Unjoined
             | State::Assigning { .. }
             | State::Stable
+            | State::Summoned
             | State::Revoking
             | State::Leaving
             | State::Closed
@@ -478,11 +578,15 @@ impl Membership {
         }
     }
 
+    fn join(&self, member_id: MemberId) -> GroupRequest {
+        GroupRequest::Join { member_id, reason: self.reason.to_owned(), last: self.last.clone() }
+    }
+
     // --- what becomes of it ---
 
     fn owns(&self) -> bool {
         match self.state {
-            State::Stable | State::Revoking => true,
+            State::Stable | State::Summoned | State::Revoking => true,
             State::Unjoined
             | State::Joining
             | State::Assigning { .. }
@@ -496,24 +600,28 @@ impl Membership {
     /// The group rebalances: the user may commit first.
     fn revoke(&mut self, reason: &'static str) {
         self.reason = reason;
-        self.state = State::Revoking;
-        self.events.push_back(Event::Revoking(self.owned.clone()));
+        match self.config.rebalance_protocol {
+            RebalanceProtocol::Eager => {
+                self.state = State::Revoking;
+                self.events.push_back(Event::Revoking(self.owned.clone()));
+            }
+            RebalanceProtocol::Cooperative => self.state = State::Summoned,
+        }
     }
 
     fn rejoin(&mut self, reason: &'static str) {
         self.reason = reason;
-        self.owned.clear();
+        match self.config.rebalance_protocol {
+            RebalanceProtocol::Eager => self.owned.clear(),
+            RebalanceProtocol::Cooperative => {}
+        }
         self.wants_rebalance = false;
         self.state = State::Joining;
     }
 
     /// The partitions are gone without a chance to commit. `forget`: the group does not know this member any more.
     fn lose(&mut self, forget: bool, reason: &'static str) {
-        if self.owns() {
-            // What was said before is overtaken.
-            self.events.clear();
-            self.events.push_back(Event::Lost(std::mem::take(&mut self.owned)));
-        }
+        self.lose_partitions();
         self.reason = reason;
         self.generation_id = -1;
         self.is_leader = false;
@@ -524,12 +632,21 @@ impl Membership {
     }
 
     fn fail(&mut self, refusal: Refusal) {
-        if self.owns() {
-            self.events.clear();
-            self.events.push_back(Event::Lost(std::mem::take(&mut self.owned)));
-        }
+        self.lose_partitions();
         self.generation_id = -1;
         self.state = State::Failed(refusal);
+    }
+
+    fn lose_partitions(&mut self) {
+        let mut lost = std::mem::take(&mut self.owned);
+        lost.append(&mut self.giving);
+        lost.sort();
+        self.last = LastAssignment::none();
+        if self.owns() || !lost.is_empty() {
+            // What was said before is overtaken.
+            self.events.clear();
+            self.events.push_back(Event::Lost(lost));
+        }
     }
 
     fn handle_left(&mut self) {
@@ -560,6 +677,10 @@ impl Membership {
             return;
         }
         if matches!(code, ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration) {
+            if self.is_joining_with_partitions() {
+                return self.lose(true, "the group had gone on without it");
+            }
+            self.last = LastAssignment::none();
             self.member_id = MemberId::from("");
             return self.retry(now, false);
         }
@@ -574,6 +695,7 @@ impl Membership {
         self.member_id = joined.member_id;
         self.generation_id = joined.generation_id;
         self.is_leader = joined.leader == self.member_id;
+        self.protocol_name = joined.protocol_name;
         self.heard_at = now;
         self.state = if self.is_leader && !joined.skip_assignment {
             State::Assigning { members: joined.members, is_asked: false }
@@ -594,6 +716,9 @@ impl Membership {
         match refusal.verdict() {
             Verdict::Done | Verdict::Retry => self.retry(now, false),
             // The generation is over; nothing was owned in it. The user waits, or will come.
+            Verdict::Reinitialize if code != ErrorCode::RebalanceInProgress && self.is_joining_with_partitions() => {
+                self.lose(code == ErrorCode::UnknownMemberId, "the group had gone on without it");
+            }
             Verdict::RefreshThenRetry | Verdict::Reinitialize => {
                 if matches!(code, ErrorCode::UnknownMemberId) {
                     self.member_id = MemberId::from("");
@@ -613,10 +738,18 @@ impl Membership {
         };
         self.heard_at = now;
         self.next_heartbeat = now + self.config.heartbeat_interval;
-        self.owned = partitions;
+        let before = std::mem::replace(&mut self.owned, partitions);
+        self.last = LastAssignment { partitions: self.owned.clone(), generation_id: self.generation_id };
         self.state = State::Stable;
+        // Nothing was held if the rebalance was an eager one.
+        self.giving = before.into_iter().filter(|it| !self.owned.contains(it)).collect();
+        if !self.giving.is_empty() {
+            self.state = State::Revoking;
+            self.reason = "it gave partitions to others";
+            self.events.push_back(Event::Revoking(self.giving.clone()));
+        }
         self.events.push_back(Event::Assigned(self.owned.clone(), userdata));
-        if std::mem::take(&mut self.wants_rebalance) {
+        if std::mem::take(&mut self.wants_rebalance) && self.state == State::Stable {
             self.revoke("its own wish");
         }
     }
@@ -665,89 +798,4 @@ impl GroupReply {
             Self::Leave(_) => Operation::LeaveGroup,
         }
     }
-}
-
-/// What a member wants, as it stands in its JoinGroup.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subscription {
-    /// The topics, sorted.
-    pub topics: Vec<TopicName>,
-    /// What its assignor has to say.
-    pub userdata: Bytes,
-    /// What it owns while it joins; nothing in eager rebalances.
-    pub owned: Vec<TopicPartition>,
-}
-
-/// The version of subscriptions and assignments that we write: the lowest that says what is owned.
-const CONSUMER_PROTOCOL_VERSION: i16 = 1;
-
-/// Writes a subscription. Layout: `version i16 | ConsumerProtocolSubscription`.
-pub fn encode_subscription(subscription: &Subscription) -> Result<Bytes, EncodeError> {
-    let message = ConsumerProtocolSubscription {
-        topics: subscription.topics.iter().map(|topic| topic.as_str().to_owned()).collect(),
-        user_data: Some(subscription.userdata.clone()),
-        owned_partitions: by_topic(&subscription.owned)
-            .map(|(topic, partitions)| consumer_protocol_subscription::TopicPartition { topic, partitions })
-            .collect(),
-        ..Default::default()
-    };
-    message.encode_versioned(CONSUMER_PROTOCOL_VERSION)
-}
-
-/// Reads a subscription, of any version that is known; a newer one as the newest.
-pub fn decode_subscription(bytes: &Bytes) -> Result<Subscription, DecodeError> {
-    let message: ConsumerProtocolSubscription = decode_tolerantly(bytes)?;
-    let topics: BTreeSet<TopicName> = message.topics.into_iter().map(TopicName::from).collect();
-    let owned = message.owned_partitions.into_iter().flat_map(|it| {
-        let topic = TopicName::from(it.topic);
-        it.partitions.into_iter().map(move |partition| TopicPartition::new(topic.clone(), partition))
-    });
-    Ok(Subscription {
-        topics: topics.into_iter().collect(),
-        userdata: message.user_data.unwrap_or_default(),
-        owned: owned.collect(),
-    })
-}
-
-/// Writes an assignment. Layout: `version i16 | ConsumerProtocolAssignment`.
-pub fn encode_assignment(partitions: &[TopicPartition], userdata: &Bytes) -> Result<Bytes, EncodeError> {
-    let message = ConsumerProtocolAssignment {
-        assigned_partitions: by_topic(partitions)
-            .map(|(topic, partitions)| consumer_protocol_assignment::TopicPartition { topic, partitions })
-            .collect(),
-        user_data: Some(userdata.clone()),
-    };
-    message.encode_versioned(CONSUMER_PROTOCOL_VERSION)
-}
-
-/// Reads an assignment: partitions, sorted, and userdata. No bytes are no partitions: a member the leader forgot.
-pub fn decode_assignment(bytes: &Bytes) -> Result<(Vec<TopicPartition>, Bytes), DecodeError> {
-    if bytes.is_empty() {
-        return Ok((Vec::new(), Bytes::new()));
-    }
-    let message: ConsumerProtocolAssignment = decode_tolerantly(bytes)?;
-    let partitions: BTreeSet<TopicPartition> = message
-        .assigned_partitions
-        .into_iter()
-        .flat_map(|it| {
-            let topic = TopicName::from(it.topic);
-            it.partitions.into_iter().map(move |partition| TopicPartition::new(topic.clone(), partition))
-        })
-        .collect();
-    Ok((partitions.into_iter().collect(), message.user_data.unwrap_or_default()))
-}
-
-/// Reads what follows its own version; a version from the future as the newest known, whose fields it begins with.
-fn decode_tolerantly<M: Message>(bytes: &Bytes) -> Result<M, DecodeError> {
-    let mut reader = atonce_protocol::Reader::new(bytes.clone());
-    let version = reader.i16()?.min(*M::VERSIONS.end());
-    M::decode(&mut reader, version)
-}
-
-fn by_topic(partitions: &[TopicPartition]) -> impl Iterator<Item = (String, Vec<i32>)> {
-    let mut topics: std::collections::BTreeMap<&TopicName, Vec<i32>> = std::collections::BTreeMap::new();
-    for topic_partition in partitions {
-        topics.entry(&topic_partition.topic).or_default().push(topic_partition.partition);
-    }
-    topics.into_iter().map(|(topic, partitions)| (topic.as_str().to_owned(), partitions))
 }

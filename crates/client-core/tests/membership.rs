@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use atonce_client_core::classify::Operation;
 use atonce_client_core::membership::{
-    Event, GroupReply, GroupRequest, Joined, JoinedMember, Membership, MembershipConfig, State, Subscription,
-    decode_assignment, decode_subscription, encode_assignment, encode_subscription,
+    Event, GroupReply, GroupRequest, Joined, JoinedMember, Membership, MembershipConfig, RebalanceProtocol, State,
+    Subscription, decode_assignment, decode_subscription, encode_assignment, encode_subscription,
 };
 use atonce_kernel::{MemberId, Monotonic, TopicPartition};
 use atonce_protocol::ErrorCode;
@@ -25,7 +25,7 @@ impl World {
             heartbeat_interval: Duration::from_secs(3),
             max_poll_interval: Duration::from_secs(60),
             retry_backoff: Duration::from_millis(100),
-            protocol_name: "range".to_owned(),
+            rebalance_protocol: RebalanceProtocol::Eager,
         };
         Self { membership: Membership::new(config, Monotonic::START), now: Monotonic::START }
     }
@@ -55,6 +55,7 @@ impl World {
             leader: leader.into(),
             members: if leader == "me" { vec![member] } else { Vec::new() },
             skip_assignment: false,
+            protocol_name: None,
         })));
     }
 
@@ -289,6 +290,8 @@ fn subscriptions_and_assignments_keep_what_they_carry() {
         topics: vec!["a".into(), "b".into()],
         userdata: Bytes::from_static(b"data"),
         owned: vec![TopicPartition::new("a", 1), TopicPartition::new("a", 2)],
+        generation_id: 7,
+        rack_id: Some("r".to_owned()),
     };
     let bytes = encode_subscription(&subscription).expect("is small");
     assert_eq!(decode_subscription(&bytes).expect("can be read"), subscription);

@@ -1,10 +1,10 @@
 //! The consumer: by assignment, or as a member of a classic group.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use atonce_client_core::membership::{Event, State};
+use atonce_client_core::membership::{Event, RebalanceProtocol, State};
 use atonce_kernel::{GroupId, GroupInstanceId, Offset, TopicName, TopicPartition};
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -28,25 +28,64 @@ pub use atonce_client_core::transaction::{CommitPosition, GroupMetadata};
 /// positions.insert(TopicPartition::new("orders", 0), 42);
 /// assert_eq!(positions.offset(&TopicPartition::new("orders", 0)), Some(42));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Positions {
     group: Option<GroupMetadata>,
     offsets: BTreeMap<TopicPartition, CommitPosition>,
+    renewal: Option<Renewal>,
+}
+
+impl PartialEq for Positions {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.group, &self.offsets) == (&other.group, &other.offsets)
+    }
+}
+
+impl Eq for Positions {}
+
+/// Where to ask who the member is by now: a group may go on to the next generation while its members keep what they have.
+#[derive(Clone)]
+pub(crate) struct Renewal {
+    host: Weak<ConsumerHost>,
+    /// When the positions were handed out, counted by what the member was given since.
+    stamp: u64,
+}
+
+impl std::fmt::Debug for Renewal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Renewal").field("stamp", &self.stamp).finish_non_exhaustive()
+    }
 }
 
 impl Positions {
     /// No positions yet, of `group`.
     #[must_use]
     pub fn new(group: GroupMetadata) -> Self {
-        Self { group: Some(group), offsets: BTreeMap::new() }
+        Self { group: Some(group), offsets: BTreeMap::new(), renewal: None }
     }
 
-    pub(crate) fn of(group: Option<GroupMetadata>, offsets: BTreeMap<TopicPartition, CommitPosition>) -> Self {
-        Self { group, offsets }
+    pub(crate) fn of(
+        group: Option<GroupMetadata>,
+        offsets: BTreeMap<TopicPartition, CommitPosition>,
+        renewal: Renewal,
+    ) -> Self {
+        Self { group, offsets, renewal: Some(renewal) }
     }
 
     pub(crate) fn into_parts(self) -> (Option<GroupMetadata>, BTreeMap<TopicPartition, CommitPosition>) {
-        (self.group, self.offsets)
+        (self.current_group(), self.offsets)
+    }
+
+    /// Who says so: the member as it is by now, if all of these partitions have been its own all the time since the
+    /// positions were handed out; else as it was then, and the group refuses it.
+    pub(crate) fn current_group(&self) -> Option<GroupMetadata> {
+        let then = self.group.clone()?;
+        let Some(renewal) = &self.renewal else { return Some(then) };
+        let Some(host) = renewal.host.upgrade() else { return Some(then) };
+        let inner = host.lock();
+        let Some(membership) = &inner.membership else { return Some(then) };
+        let is_held = |it: &TopicPartition| membership.holds(it) && inner.is_held_since(it, renewal.stamp);
+        Some(if self.offsets.keys().all(is_held) { membership.group_metadata() } else { then })
     }
 
     /// Sets a position: the next offset to read.
@@ -61,6 +100,13 @@ impl Positions {
 
     /// Takes over all positions of `later`, and its group metadata.
     pub fn merge(&mut self, later: Self) {
+        self.renewal = match (self.renewal.take(), later.renewal) {
+            (None, renewal) if self.offsets.is_empty() => renewal,
+            (Some(mine), Some(its)) if Weak::ptr_eq(&mine.host, &its.host) => {
+                Some(Renewal { stamp: mine.stamp.min(its.stamp), host: mine.host })
+            }
+            (Some(_) | None, _) => None,
+        };
         self.group = later.group.or(self.group.take());
         self.offsets.extend(later.offsets);
     }
@@ -104,7 +150,8 @@ impl Batch {
         Self { records, positions }
     }
 
-    /// The positions after this batch in the partitions it touches, with the group's metadata as of now.
+    /// The positions after this batch in the partitions it touches, with the group's metadata. Whoever commits them does
+    /// so as the member that was handed them; in its present generation, if it has kept the partitions all the while.
     #[must_use]
     pub fn positions(&self) -> Positions {
         self.positions.clone()
@@ -151,8 +198,8 @@ impl IntoIterator for Batch {
 pub enum ConsumerEvent {
     /// Records, or moved positions.
     Batch(Batch),
-    /// The group rebalances: these partitions will be given away. Commit now; this member joins again at the next call
-    /// of `next_event`, not before.
+    /// The group rebalances: these partitions will be given away (all of them in eager rebalances, what others get in
+    /// cooperative ones). Commit now; this member joins again at the next call of `next_event`, not before.
     Revoking(Vec<TopicPartition>),
     /// These partitions are this member's from now on (all of them, not a difference), with what the leader's assignor
     /// had to say.
@@ -167,7 +214,8 @@ pub(crate) struct ConsumerSettings {
     pub(crate) group: Option<GroupId>,
     pub(crate) instance_id: Option<GroupInstanceId>,
     pub(crate) isolation: Isolation,
-    pub(crate) assignor: Arc<dyn Assignor>,
+    pub(crate) assignors: Vec<Arc<dyn Assignor>>,
+    pub(crate) rack: Option<String>,
     pub(crate) session_timeout: Duration,
     pub(crate) heartbeat_interval: Duration,
     pub(crate) max_poll_interval: Duration,
@@ -199,7 +247,8 @@ impl ConsumerBuilder {
             group: None,
             instance_id: None,
             isolation: Isolation::default(),
-            assignor: Arc::new(RangeAssignor),
+            assignors: vec![Arc::new(RangeAssignor)],
+            rack: None,
             session_timeout: Duration::from_secs(45),
             heartbeat_interval: Duration::from_secs(3),
             max_poll_interval: Duration::from_secs(300),
@@ -243,8 +292,26 @@ impl ConsumerBuilder {
 
     /// Who divides the partitions if this member leads the group; [`RangeAssignor`] unless set.
     #[must_use]
-    pub fn assignor(mut self, assignor: Arc<dyn Assignor>) -> Self {
-        self.settings.assignor = assignor;
+    pub fn assignor(self, assignor: Arc<dyn Assignor>) -> Self {
+        self.assignors([assignor])
+    }
+
+    /// Several assignors, the best first: the group takes one that all its members have, so that a group can move from
+    /// one to another member by member. [`RangeAssignor`] unless set, or if there is none.
+    #[must_use]
+    pub fn assignors(mut self, assignors: impl IntoIterator<Item = Arc<dyn Assignor>>) -> Self {
+        self.settings.assignors = assignors.into_iter().collect();
+        if self.settings.assignors.is_empty() {
+            self.settings.assignors.push(Arc::new(RangeAssignor));
+        }
+        self
+    }
+
+    /// The rack this consumer runs in (`client.rack`): brokers may then send it to a replica nearby, and assignors may
+    /// give it partitions that are nearby.
+    #[must_use]
+    pub fn rack(mut self, rack: impl Into<String>) -> Self {
+        self.settings.rack = Some(rack.into());
         self
     }
 
@@ -399,13 +466,10 @@ impl Consumer {
     async fn next(&mut self, deadline: Option<Instant>) -> Result<Option<ConsumerEvent>, ConsumerError> {
         let host = &self.host;
         {
-            let mut inner = host.lock();
+            let inner = &mut *host.lock();
             if let Some(membership) = &mut inner.membership {
                 membership.handle_user_called();
-                let is_joining = !matches!(membership.state(), State::Stable | State::Revoking);
-                if is_joining && membership.has_no_event() {
-                    inner.fetcher.unassign_all();
-                }
+                inner.fetcher.retain(|it| membership.holds(it));
             }
         }
         host.wake();
@@ -428,7 +492,7 @@ impl Consumer {
             }
             let taken = inner.fetcher.take(records_max)?;
             let group = group_metadata(inner, &host.settings);
-            let positions = Positions::of(group, taken.positions);
+            let positions = Positions::of(group, taken.positions, renewal(host, inner));
             Some(Ok(Some(ConsumerEvent::Batch(Batch::new(taken.records, positions)))))
         });
         let next = next.await;
@@ -471,7 +535,8 @@ impl Consumer {
     #[must_use]
     pub fn positions(&self) -> Positions {
         let inner = self.host.lock();
-        Positions::of(group_metadata(&inner, &self.host.settings), inner.fetcher.positions())
+        let renewal = renewal(&self.host, &inner);
+        Positions::of(group_metadata(&inner, &self.host.settings), inner.fetcher.positions(), renewal)
     }
 
     /// The end of a partition at this consumer's isolation, as the last fetch saw it.
@@ -639,6 +704,31 @@ impl Consumer {
 impl Drop for Consumer {
     fn drop(&mut self) {
         self.host.shut_down();
+    }
+}
+
+fn renewal(host: &Arc<ConsumerHost>, inner: &Inner) -> Renewal {
+    Renewal { host: Arc::downgrade(host), stamp: inner.stamp() }
+}
+
+impl ConsumerSettings {
+    /// What all of the assignors can do.
+    pub(crate) fn rebalance_protocol(&self) -> RebalanceProtocol {
+        let is_cooperative = |assignor: &Arc<dyn Assignor>| match assignor.rebalance_protocol() {
+            RebalanceProtocol::Eager => false,
+            RebalanceProtocol::Cooperative => true,
+        };
+        if self.assignors.iter().all(is_cooperative) {
+            RebalanceProtocol::Cooperative
+        } else {
+            RebalanceProtocol::Eager
+        }
+    }
+
+    /// The assignor that the group chose; the first, if its coordinator does not say.
+    pub(crate) fn assignor(&self, name: Option<&str>) -> Option<&Arc<dyn Assignor>> {
+        let named = self.assignors.iter().find(|assignor| Some(assignor.name()) == name);
+        named.or_else(|| self.assignors.first())
     }
 }
 

@@ -14,12 +14,12 @@ use atonce_client_core::fetch::{
     PartitionReply, Position,
 };
 use atonce_client_core::membership::{
-    Event, GroupCall, GroupReply, GroupRequest, Joined, JoinedMember, Membership, MembershipConfig, PROTOCOL_TYPE,
-    State, Subscription, decode_subscription, encode_assignment, encode_subscription,
+    Event, GroupCall, GroupReply, GroupRequest, Joined, JoinedMember, LastAssignment, Membership, MembershipConfig,
+    PROTOCOL_TYPE, RebalanceProtocol, State, Subscription, decode_subscription, encode_assignment, encode_subscription,
 };
 use atonce_client_core::metadata::Leader;
+use atonce_client_core::transaction::GroupMetadata;
 use atonce_kernel::{GroupInstanceId, MemberId, Monotonic, Offset, ProducerId, TopicName, TopicPartition};
-use atonce_protocol::ErrorCode;
 use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use atonce_protocol::messages::fetch_response::FetchResponse;
 use atonce_protocol::messages::heartbeat_request::HeartbeatRequest;
@@ -29,12 +29,13 @@ use atonce_protocol::messages::offset_commit_request::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 use atonce_protocol::messages::sync_group_request::{SyncGroupRequest, SyncGroupRequestAssignment};
+use atonce_protocol::{EncodeError, ErrorCode};
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::admin::{OffsetSpec, committed_offsets, list_offsets};
-use crate::assignor::MemberSubscription;
+use crate::assignor::{Assignor, MemberSubscription};
 use crate::cluster::{Cluster, CoordinatorOf, FindError, Lane};
 use crate::consumer::{ConsumerSettings, Positions};
 use crate::error::{AdminError, ConsumerError};
@@ -73,6 +74,9 @@ pub(crate) struct Inner {
     divided: Option<BTreeMap<TopicName, i32>>,
     next_watch: Monotonic,
     is_watching: bool,
+    /// Since when the group's partitions are this member's, counted in assignments.
+    held_since: BTreeMap<TopicPartition, u64>,
+    assignments: u64,
 }
 
 impl std::fmt::Debug for ConsumerHost {
@@ -104,7 +108,7 @@ impl ConsumerHost {
                     heartbeat_interval: settings.heartbeat_interval,
                     max_poll_interval: settings.max_poll_interval,
                     retry_backoff: RETRY_BACKOFF,
-                    protocol_name: settings.assignor.name().to_owned(),
+                    rebalance_protocol: settings.rebalance_protocol(),
                 },
                 now,
             )),
@@ -119,6 +123,8 @@ impl ConsumerHost {
             divided: None,
             next_watch: now,
             is_watching: false,
+            held_since: BTreeMap::new(),
+            assignments: 0,
         };
         let host = Arc::new(Self {
             fetch_lanes: std::array::from_fn(|_| cluster.new_lane()),
@@ -215,6 +221,7 @@ impl ConsumerHost {
                 | State::Assigning { .. }
                 | State::Syncing { .. }
                 | State::Stable
+                | State::Summoned
                 | State::Revoking
                 | State::Leaving
                 | State::Closed,
@@ -225,11 +232,11 @@ impl ConsumerHost {
 
     /// Commits positions, waiting for the answer; asks again while the answer is no clear one.
     pub(crate) async fn commit(&self, positions: Positions) -> Result<(), ConsumerError> {
-        let (group, offsets) = positions.into_parts();
-        let group = group.ok_or(ConsumerError::NoGroup)?;
-        if offsets.is_empty() {
+        let mut group = positions.current_group().ok_or(ConsumerError::NoGroup)?;
+        if positions.is_empty() {
             return Ok(());
         }
+        let (_, offsets) = positions.clone().into_parts();
         let of = CoordinatorOf::Group(group.group_id.as_str().to_owned());
         let mut topics: Vec<OffsetCommitRequestTopic> = Vec::new();
         for (topic_partition, position) in offsets {
@@ -247,7 +254,7 @@ impl ConsumerHost {
                 });
             }
         }
-        let request = OffsetCommitRequest {
+        let mut request = OffsetCommitRequest {
             group_id: group.group_id.as_str().to_owned(),
             generation_id_or_member_epoch: group.generation_id,
             member_id: group.member_id.as_str().to_owned(),
@@ -268,7 +275,14 @@ impl ConsumerHost {
                         Verdict::Retry => refresh = false,
                         Verdict::RefreshThenRetry => refresh = true,
                         Verdict::Abort | Verdict::Reinitialize | Verdict::Fatal => {
-                            return Err(self.commit_refused(refusal));
+                            let by_now = positions.current_group().ok_or(ConsumerError::NoGroup)?;
+                            if !self.is_worth_repeating(code, &group, &by_now) {
+                                return Err(self.commit_refused(refusal));
+                            }
+                            refresh = false;
+                            request.generation_id_or_member_epoch = by_now.generation_id;
+                            request.member_id = by_now.member_id.as_str().to_owned();
+                            group = by_now;
                         }
                     }
                     code.to_string()
@@ -284,6 +298,17 @@ impl ConsumerHost {
                 return Err(ConsumerError::TimedOut { operation: "OffsetCommit", waited, cause });
             }
             tokio::time::sleep(RETRY_BACKOFF).await;
+        }
+    }
+
+    /// Whether offsets that the group refused may be taken as of the member that this one is by now: it has kept the
+    /// partitions, and only the group's count has gone on.
+    fn is_worth_repeating(&self, code: ErrorCode, sent: &GroupMetadata, by_now: &GroupMetadata) -> bool {
+        let is_joining = self.lock().membership.as_ref().is_some_and(Membership::is_joining_with_partitions);
+        match code {
+            ErrorCode::IllegalGeneration | ErrorCode::StaleMemberEpoch => sent != by_now || is_joining,
+            ErrorCode::RebalanceInProgress => is_joining,
+            _ => false,
         }
     }
 
@@ -672,13 +697,8 @@ impl ConsumerHost {
         let settings = &self.settings;
         let group_instance_id = settings.instance_id.as_ref().map(|it| it.as_str().to_owned());
         match request {
-            GroupRequest::Join { member_id, reason } => {
-                let subscription = Subscription {
-                    topics: self.topics.clone(),
-                    userdata: settings.assignor.subscription_userdata(),
-                    owned: Vec::new(),
-                };
-                let metadata = encode_subscription(&subscription).map_err(|error| Lost::unsent(error.to_string()))?;
+            GroupRequest::Join { member_id, reason, last } => {
+                let protocols = self.protocols(&last).map_err(|error| Lost::unsent(error.to_string()))?;
                 let request = JoinGroupRequest {
                     group_id,
                     session_timeout_ms: milliseconds(settings.session_timeout),
@@ -686,11 +706,7 @@ impl ConsumerHost {
                     member_id: member_id.into(),
                     group_instance_id,
                     protocol_type: PROTOCOL_TYPE.to_owned(),
-                    protocols: vec![JoinGroupRequestProtocol {
-                        name: settings.assignor.name().to_owned(),
-                        metadata,
-                        ..Default::default()
-                    }],
+                    protocols,
                     reason: Some(reason),
                     ..Default::default()
                 };
@@ -704,6 +720,7 @@ impl ConsumerHost {
                         member_id,
                         leader: MemberId::from(response.leader),
                         skip_assignment: response.skip_assignment,
+                        protocol_name: response.protocol_name,
                         members: response
                             .members
                             .into_iter()
@@ -717,14 +734,15 @@ impl ConsumerHost {
                     code => Err((code, member_id)),
                 }))
             }
-            GroupRequest::Sync { generation_id, member_id, assignments } => {
+            GroupRequest::Sync { generation_id, member_id, protocol_name, assignments } => {
+                let assignor = settings.assignor(protocol_name.as_deref());
                 let request = SyncGroupRequest {
                     group_id,
                     generation_id,
                     member_id: member_id.into(),
                     group_instance_id,
                     protocol_type: Some(PROTOCOL_TYPE.to_owned()),
-                    protocol_name: Some(settings.assignor.name().to_owned()),
+                    protocol_name: assignor.map(|assignor| assignor.name().to_owned()),
                     assignments: assignments
                         .into_iter()
                         .map(|(member_id, assignment)| SyncGroupRequestAssignment {
@@ -771,6 +789,27 @@ impl ConsumerHost {
         }
     }
 
+    /// What this member says to each of its assignors' leaders.
+    fn protocols(&self, last: &LastAssignment) -> Result<Vec<JoinGroupRequestProtocol>, EncodeError> {
+        let settings = &self.settings;
+        let (owned, generation_id) = match settings.rebalance_protocol() {
+            RebalanceProtocol::Eager => (Vec::new(), -1),
+            RebalanceProtocol::Cooperative => (last.partitions.clone(), last.generation_id),
+        };
+        let protocol = |assignor: &Arc<dyn Assignor>| {
+            let subscription = Subscription {
+                topics: self.topics.clone(),
+                userdata: assignor.userdata_after(last),
+                owned: owned.clone(),
+                generation_id,
+                rack_id: settings.rack.clone(),
+            };
+            let metadata = encode_subscription(&subscription)?;
+            Ok(JoinGroupRequestProtocol { name: assignor.name().to_owned(), metadata, ..Default::default() })
+        };
+        settings.assignors.iter().map(protocol).collect()
+    }
+
     /// Asks the assignor to divide the partitions of all topics that members want.
     async fn divide(&self, members: Vec<JoinedMember>) -> Result<Divided, Lost> {
         let mut subscriptions = Vec::with_capacity(members.len());
@@ -785,12 +824,16 @@ impl ConsumerHost {
                 topics: subscription.topics,
                 userdata: subscription.userdata,
                 owned: subscription.owned,
+                generation_id: subscription.generation_id,
+                rack_id: subscription.rack_id,
             });
         }
         let topics: Vec<TopicName> = topics.into_iter().collect();
         self.cluster.refresh(Some(&topics)).await?;
         let topics = self.counts(&topics);
-        let assignments = self.settings.assignor.assign(&topics, &subscriptions);
+        let chosen = self.lock().membership.as_ref().and_then(|it| it.protocol_name().map(str::to_owned));
+        let assignor = self.settings.assignor(chosen.as_deref()).ok_or_else(|| Lost::unsent("there is no assignor"))?;
+        let assignments = assignor.assign(&topics, &subscriptions);
         let encoded: Result<Vec<_>, _> = assignments
             .into_iter()
             .map(|it| encode_assignment(&it.partitions, &it.userdata).map(|bytes| (it.member_id, bytes)))
@@ -840,17 +883,36 @@ impl Inner {
     pub(crate) fn next_group_event(&mut self) -> Option<Event> {
         let event = self.membership.as_mut()?.poll_event()?;
         match &event {
+            // What was held all the time is read on where it is; in eager rebalances nothing was.
             Event::Assigned(partitions, _) => {
-                self.fetcher.unassign_all();
+                self.fetcher.retain(|it| partitions.contains(it));
+                self.held_since.retain(|it, _| partitions.contains(it));
+                self.assignments += 1;
                 for topic_partition in partitions {
-                    self.fetcher.assign(topic_partition.clone(), Position::Committed);
+                    if !self.fetcher.is_assigned(topic_partition) {
+                        self.fetcher.assign(topic_partition.clone(), Position::Committed);
+                        self.held_since.insert(topic_partition.clone(), self.assignments);
+                    }
                 }
             }
             // Positions stay to be looked at until the user calls again.
             Event::Revoking(_) => {}
-            Event::Lost(_) => self.fetcher.unassign_all(),
+            Event::Lost(_) => {
+                self.fetcher.unassign_all();
+                self.held_since.clear();
+            }
         }
         Some(event)
+    }
+
+    /// Counts what the member was given; a batch that is handed out now bears it.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.assignments
+    }
+
+    /// Whether a partition has been the member's all the time since a stamp was taken.
+    pub(crate) fn is_held_since(&self, topic_partition: &TopicPartition, stamp: u64) -> bool {
+        self.held_since.get(topic_partition).is_some_and(|since| *since <= stamp)
     }
 }
 

@@ -48,7 +48,10 @@ pub mod record;
 pub mod transaction;
 
 pub use admin::{Admin, NewTopic, OffsetSpec};
-pub use assignor::{Assignor, ClusterTopics, MemberAssignment, MemberSubscription, RangeAssignor, RoundRobinAssignor};
+pub use assignor::{
+    Assignor, ClusterTopics, CooperativeStickyAssignor, MemberAssignment, MemberSubscription, RangeAssignor,
+    RebalanceProtocol, RoundRobinAssignor, StickyAssignor,
+};
 pub use client::{Client, ClientBuilder};
 pub use connector::{BrokerAddress, Connector, TcpConnector, Transport};
 pub use consumer::{
