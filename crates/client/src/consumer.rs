@@ -111,6 +111,11 @@ impl Positions {
         self.offsets.extend(later.offsets);
     }
 
+    /// Keeps only what `keep` says, for instance what a rebalance has left.
+    pub fn retain(&mut self, mut keep: impl FnMut(&TopicPartition) -> bool) {
+        self.offsets.retain(|topic_partition, _| keep(topic_partition));
+    }
+
     /// The position in a partition.
     #[must_use]
     pub fn offset(&self, topic_partition: &TopicPartition) -> Option<Offset> {

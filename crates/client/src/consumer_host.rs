@@ -277,7 +277,7 @@ impl ConsumerHost {
                         Verdict::Abort | Verdict::Reinitialize | Verdict::Fatal => {
                             let by_now = positions.current_group().ok_or(ConsumerError::NoGroup)?;
                             if !self.is_worth_repeating(code, &group, &by_now) {
-                                return Err(self.commit_refused(refusal));
+                                return Err(self.commit_refused(&group, refusal));
                             }
                             refresh = false;
                             request.generation_id_or_member_epoch = by_now.generation_id;
@@ -312,9 +312,12 @@ impl ConsumerHost {
         }
     }
 
-    fn commit_refused(&self, refusal: Refusal) -> ConsumerError {
+    fn commit_refused(&self, sent: &GroupMetadata, refusal: Refusal) -> ConsumerError {
         let code = refusal.code();
-        if let Some(membership) = &mut self.lock().membership {
+        // A refusal of what the member was says nothing of what it is.
+        if let Some(membership) = &mut self.lock().membership
+            && membership.group_metadata() == *sent
+        {
             membership.handle_commit_refused(code);
         }
         self.wake();

@@ -4,14 +4,15 @@
 //! Every test makes topics, groups and transactional ids of its own, so they may run side by side and again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atonce_broker::{Broker, Durability};
 use atonce_client::{
-    Client, CommitError, Consumer, ConsumerBuilder, ConsumerError, ConsumerEvent, ErrorClass, GroupId, GroupMetadata,
-    Isolation, NewTopic, OffsetReset, OffsetSpec, Position, Positions, ProducerRecord, SendOffsetsError, Settled,
-    TopicName, TopicPartition, TransactionError,
+    Client, CommitError, Consumer, ConsumerBuilder, ConsumerError, ConsumerEvent, CooperativeStickyAssignor,
+    ErrorClass, GroupId, GroupMetadata, Isolation, NewTopic, OffsetReset, OffsetSpec, Position, Positions,
+    ProducerRecord, SendOffsetsError, Settled, TopicName, TopicPartition, TransactionError,
 };
 
 /// A client, and names that no other test has.
@@ -811,4 +812,81 @@ async fn futures_can_be_spawned() {
     spawnable(consumer.commit(Positions::new(GroupMetadata::without_member("g"))));
     spawnable(consumer.end_offsets(&[]));
     spawnable(consumer.close());
+}
+
+/// A member's events until `count` partitions are its own, with what was revoked on the way.
+async fn until_it_has(consumer: &mut Consumer, count: usize) -> Vec<TopicPartition> {
+    let mut revoked = Vec::new();
+    loop {
+        match consumer.next_event(Duration::from_millis(100)).await.expect("goes on") {
+            Some(ConsumerEvent::Assigned(partitions, _)) if partitions.len() == count => return revoked,
+            Some(ConsumerEvent::Revoking(partitions)) => revoked.extend(partitions),
+            Some(ConsumerEvent::Batch(_) | ConsumerEvent::Assigned(..) | ConsumerEvent::Lost(_)) | None => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cooperative_member_keeps_its_place_in_what_it_keeps_and_may_commit_it() {
+    let world = World::new().await;
+    let topic = world.topic("cooperative", 4).await;
+    for partition in 0..4 {
+        let producer = world.client.producer().start().await.expect("starts");
+        for value in 0..10 {
+            let record = ProducerRecord::to(topic.clone()).partition(partition).value(value.to_string());
+            drop(producer.send(record).await.expect("is taken"));
+        }
+        producer.close().await.expect("all is written");
+    }
+    let group = GroupId::from(world.name("group"));
+    let member = || {
+        let builder = world.consumer().group(group.clone()).heartbeat_interval(Duration::from_millis(50));
+        builder.assignor(Arc::new(CooperativeStickyAssignor)).subscribe([topic.clone()])
+    };
+    let mut first = member().await.expect("starts");
+    assert_eq!(until_it_has(&mut first, 4).await, []);
+    let mut seen = 0;
+    let mut positions = first.positions();
+    while seen < 40 {
+        let batch = first.next_batch().await.expect("reads").expect("is not stopped");
+        seen += batch.len();
+        positions.merge(batch.positions());
+    }
+    let generation = first.group_metadata().expect("has a group").generation_id;
+
+    let mut second = member().await.expect("starts");
+    let (mut revoked, mut settled) = (Vec::new(), Box::pin(until_it_has(&mut second, 2)));
+    // The first must call again when it has given something away, or the second never gets it.
+    loop {
+        tokio::select! {
+            taken_from_second = &mut settled => {
+                assert_eq!(taken_from_second, []);
+                break;
+            }
+            event = first.next_event(Duration::from_millis(100)) => {
+                if let Some(ConsumerEvent::Revoking(partitions)) = event.expect("goes on") {
+                    revoked.extend(partitions);
+                }
+            }
+        }
+    }
+    drop(settled);
+    let generation_of = |consumer: &Consumer| consumer.group_metadata().expect("has a group").generation_id;
+    while generation_of(&first) < generation_of(&second) {
+        drop(first.next_event(Duration::from_millis(10)).await.expect("goes on"));
+    }
+    assert_eq!(revoked.len(), 2, "only what moves is revoked");
+    let kept = first.assignment();
+    assert!(kept.iter().all(|it| first.position(it) == Some(10)), "it reads on where it is");
+    assert_eq!(kept.len(), 2);
+
+    // Handed out in an old generation, and what was kept is still its own to commit.
+    assert!(generation_of(&first) > generation);
+    let stale = first.commit(positions.clone()).await.expect_err("half of it is another's by now");
+    assert!(matches!(stale, ConsumerError::CommitFailed(_)), "{stale}");
+    positions.retain(|it| kept.contains(it));
+    first.commit(positions).await.expect("is its own");
+    let committed = world.client.admin().committed_offsets(&group, &kept, true).await.expect("are told");
+    assert!(kept.iter().all(|it| committed[it].offset == 10), "{committed:?}");
+    assert_eq!(first.assignment(), kept, "the refusal cost it nothing");
 }
