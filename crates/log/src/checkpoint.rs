@@ -4,20 +4,22 @@
 //! **What it does not know**: how it came about. Here are its bytes, how they are made durable, and what is removed
 //! afterwards.
 //!
-//! Layout (big-endian): `magic 8 ("atonceC2") | checksum u32 (CRC-32C of all that follows) | durability u8 (0 sync, 1
+//! Layout (big-endian): `magic 7 ("atonceC") | version u8 ("3") | checksum u32 (CRC-32C of the version and all that follows) | durability u8 (0 sync, 1
 //! os) | boot_id 16 (zero: unknown) | leader_epoch i32 | file_number u64 | offset u64 | group_number u64 |
 //! previous_checksum u32 | journal_file_bytes u64 | has_file u8 | next_producer_id i64 | topics u32 | topic… | partitions u32 | partition…`. A topic as in
-//! the journal's entry 2. A partition: `topic_id 16 | index i32 | log_start_offset i64 | end_offset i64 | segments
-//! u32 | (base_offset i64 | log_bytes u64 | txnindex_bytes u64)… | producers`, these as in [`Producers::encode`].
+//! the journal's entry 2. A partition: `topic_id 16 | index i32 | log_start_offset i64 | end_offset i64 | cleaned_end i64 | last_swap u64 |
+//! segments u32 | (base_offset i64 | log_bytes u64 | txnindex_bytes u64 | first_timestamp i64 | max_timestamp i64 |
+//! max_timestamp_offset i64 | swap u64)… | producers`, these as in [`Producers::encode`].
 //! `journal_file_bytes`: the length of every journal file from the place on. `has_file`: 1 if the place's was there. Both
-//! are missing in "atonceC1", which is still read.
+//! are missing in version 1. `cleaned_end`, `last_swap`, timestamps and `swap` (0: none) are missing in versions 1 and 2, whose checksum does not
+//! cover the version. All three are read; a later version is refused by name.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atonce_kernel::disk::{Disk, DiskFile};
-use atonce_kernel::{Offset, PartitionIndex, TopicId, Uuid};
+use atonce_kernel::{Offset, PartitionIndex, Timestamp, TopicId, Uuid};
 use bytes::{BufMut, BytesMut};
 
 use crate::catalog::{Catalog, Topic};
@@ -25,16 +27,17 @@ use crate::config::Durability;
 use crate::entry::{decode_topic, encode_topic};
 use crate::error::{JournalFailed, OpenError};
 use crate::fields::Fields;
+use crate::files::{Stamps, UnsyncedFiles};
 use crate::journal::Place;
-use crate::partition::UnsyncedFiles;
 use crate::producer::Producers;
 use crate::storage::Slot;
 
 pub(crate) const CHECKPOINT_FILE: &str = "checkpoint";
 const TEMPORARY_FILE: &str = "checkpoint.tmp";
-const MAGIC: [u8; 8] = *b"atonceC2";
-/// Without what is known of journal files.
-const MAGIC_BEFORE: [u8; 8] = *b"atonceC1";
+/// The first seven bytes of every checkpoint; the eighth is the version of the format.
+const MAGIC: [u8; 7] = *b"atonceC";
+/// The version that is written. 1: without what is known of journal files. 2: without what compaction and retention need.
+pub(crate) const FORMAT_VERSION: u8 = 3;
 const BODY_AT: usize = 12;
 /// A checkpoint larger than this is taken for damage. 1 GiB is some ten million partitions.
 const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;
@@ -68,6 +71,10 @@ pub(crate) struct PartitionCheckpoint {
     pub(crate) index: PartitionIndex,
     pub(crate) log_start_offset: Offset,
     pub(crate) end_offset: Offset,
+    /// Below, compaction has left each key once.
+    pub(crate) cleaned_end: Offset,
+    /// The number of the last swap.
+    pub(crate) last_swap: u64,
     pub(crate) segments: Vec<SegmentCheckpoint>,
     pub(crate) producers: Producers,
 }
@@ -77,6 +84,10 @@ pub(crate) struct SegmentCheckpoint {
     pub(crate) base_offset: Offset,
     pub(crate) log_bytes: u64,
     pub(crate) aborted_bytes: u64,
+    /// Before version 3 nobody wrote them down: `NONE`.
+    pub(crate) stamps: Stamps,
+    /// Its files have the names of that swap, or were renamed since.
+    pub(crate) swap: Option<u64>,
 }
 
 /// What stands before the partitions.
@@ -93,6 +104,7 @@ pub(crate) struct Head<'a> {
 pub(crate) fn encode_head(head: &Head<'_>, partitions: usize) -> BytesMut {
     let mut buffer = BytesMut::new();
     buffer.put_slice(&MAGIC);
+    buffer.put_u8(b'0' + FORMAT_VERSION);
     buffer.put_u32(0);
     buffer.put_u8(match head.durability {
         Durability::Sync => 0,
@@ -118,7 +130,8 @@ pub(crate) fn encode_head(head: &Head<'_>, partitions: usize) -> BytesMut {
 pub(crate) fn encode_partition(
     buffer: &mut BytesMut,
     (topic_id, index): (TopicId, PartitionIndex),
-    (log_start_offset, end_offset): (Offset, Offset),
+    (log_start_offset, end_offset, cleaned_end): (Offset, Offset, Offset),
+    last_swap: u64,
     segments: impl ExactSizeIterator<Item = SegmentCheckpoint>,
     producers: &Producers,
 ) {
@@ -126,20 +139,37 @@ pub(crate) fn encode_partition(
     buffer.put_i32(index);
     buffer.put_i64(log_start_offset);
     buffer.put_i64(end_offset);
+    buffer.put_i64(cleaned_end);
+    buffer.put_u64(last_swap);
     buffer.put_u32(u32::try_from(segments.len()).expect("segments fit in memory"));
     for segment in segments {
         buffer.put_i64(segment.base_offset);
         buffer.put_u64(segment.log_bytes);
         buffer.put_u64(segment.aborted_bytes);
+        buffer.put_i64(segment.stamps.first_timestamp.0);
+        buffer.put_i64(segment.stamps.max_timestamp.0);
+        buffer.put_i64(segment.stamps.max_timestamp_offset);
+        buffer.put_u64(segment.swap.unwrap_or(0));
     }
     producers.encode(buffer);
 }
 
 pub(crate) fn seal(buffer: &mut BytesMut) {
-    let checksum = crc32c::crc32c(buffer.get(BODY_AT..).unwrap_or_default());
+    let checksum = checksum(FORMAT_VERSION, buffer.get(BODY_AT..).unwrap_or_default());
     if let Some(place) = buffer.get_mut(8..BODY_AT) {
         place.copy_from_slice(&checksum.to_be_bytes());
     }
+}
+
+/// The version of the format; `None` if this is no checkpoint.
+fn version(bytes: &[u8]) -> Option<u8> {
+    let (magic, rest) = bytes.split_first_chunk::<7>()?;
+    rest.first().filter(|_| *magic == MAGIC)?.checked_sub(b'0')
+}
+
+fn checksum(version: u8, body: &[u8]) -> u32 {
+    let start = if version >= 3 { crc32c::crc32c(&[version]) } else { 0 };
+    crc32c::crc32c_append(start, body)
 }
 
 impl Checkpoint {
@@ -157,16 +187,20 @@ impl Checkpoint {
         }
         let mut bytes = BytesMut::zeroed(usize::try_from(length).unwrap_or_default());
         let count = file.read_at(&mut bytes, 0).map_err(|error| OpenError::disk("reading", &path, &error))?;
-        let checkpoint = Self::decode(bytes.get(..count).unwrap_or_default());
-        checkpoint
+        let bytes = bytes.get(..count).unwrap_or_default();
+        if let Some(version) = version(bytes).filter(|version| *version > FORMAT_VERSION) {
+            return Err(OpenError::NewerFormat { path, found: version, known: FORMAT_VERSION });
+        }
+        Self::decode(bytes)
             .map(Some)
             .ok_or_else(|| OpenError::corrupt(&path, 0, "the checkpoint's checksum or content is wrong"))
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields::of(bytes);
-        let magic = fields.array()?;
-        if (magic != MAGIC && magic != MAGIC_BEFORE) || fields.u32()? != crc32c::crc32c(fields.rest()) {
+        let version = version(bytes).filter(|version| (1..=FORMAT_VERSION).contains(version))?;
+        let _magic: [u8; 8] = fields.array()?;
+        if fields.u32()? != checksum(version, fields.rest()) {
             return None;
         }
         let durability = match fields.u8()? {
@@ -182,11 +216,8 @@ impl Checkpoint {
             group_number: fields.u64()?,
             previous_checksum: fields.u32()?,
         };
-        let journal_files = if magic == MAGIC {
-            Some(JournalFiles { bytes: fields.u64()?, has_file: fields.u8()? != 0 })
-        } else {
-            None
-        };
+        let journal_files =
+            if version >= 2 { Some(JournalFiles { bytes: fields.u64()?, has_file: fields.u8()? != 0 }) } else { None };
         let next_producer_id = fields.i64()?;
         let mut topics = Vec::new();
         for _ in 0..fields.u32()? {
@@ -194,26 +225,38 @@ impl Checkpoint {
         }
         let mut partitions = Vec::new();
         for _ in 0..fields.u32()? {
-            partitions.push(PartitionCheckpoint::decode(&mut fields)?);
+            partitions.push(PartitionCheckpoint::decode(&mut fields, version)?);
         }
         Some(Self { durability, boot_id, leader_epoch, place, journal_files, next_producer_id, topics, partitions })
     }
 }
 
 impl PartitionCheckpoint {
-    fn decode(fields: &mut Fields<'_>) -> Option<Self> {
+    fn decode(fields: &mut Fields<'_>, version: u8) -> Option<Self> {
         let (topic_id, index) = (Uuid(fields.array()?), fields.i32()?);
         let (log_start_offset, end_offset) = (fields.i64()?, fields.i64()?);
+        let (cleaned_end, last_swap) = if version >= 3 { (fields.i64()?, fields.u64()?) } else { (0, 0) };
         let mut segments = Vec::new();
         for _ in 0..fields.u32()? {
-            segments.push(SegmentCheckpoint {
+            let mut segment = SegmentCheckpoint {
                 base_offset: fields.i64()?,
                 log_bytes: fields.u64()?,
                 aborted_bytes: fields.u64()?,
-            });
+                stamps: Stamps::NONE,
+                swap: None,
+            };
+            if version >= 3 {
+                segment.stamps = Stamps {
+                    first_timestamp: Timestamp(fields.i64()?),
+                    max_timestamp: Timestamp(fields.i64()?),
+                    max_timestamp_offset: fields.i64()?,
+                };
+                segment.swap = Some(fields.u64()?).filter(|swap| *swap != 0);
+            }
+            segments.push(segment);
         }
         let producers = Producers::decode(fields)?;
-        Some(Self { topic_id, index, log_start_offset, end_offset, segments, producers })
+        Some(Self { topic_id, index, log_start_offset, end_offset, cleaned_end, last_swap, segments, producers })
     }
 }
 
@@ -251,6 +294,8 @@ pub(crate) struct Leftovers {
     pub(crate) files: Vec<(Slot, PathBuf)>,
     /// Set aside under names that are never used again.
     pub(crate) folders: Vec<PathBuf>,
+    /// Segments that compaction has made, which it names for the first time.
+    pub(crate) swaps: Vec<(Slot, Offset)>,
 }
 
 /// A partition's folder with new names in it.
@@ -334,8 +379,8 @@ impl<D: Disk> CheckpointWork<D> {
 
 #[cfg(test)]
 mod tests {
+    use atonce_kernel::ProducerIdentity;
     use atonce_kernel::chance::Chance;
-    use atonce_kernel::{ProducerIdentity, Timestamp};
 
     use super::*;
     use crate::batch::{BatchHeader, EndTransactionMarker};
@@ -349,12 +394,13 @@ mod tests {
         let journal_files = JournalFiles { bytes: 4096, has_file: true };
         let head = Head { durability, boot_id, leader_epoch: 3, place: Place::FIRST, journal_files, catalog: &catalog };
         let mut bytes = encode_head(&head, 1);
-        let segment = SegmentCheckpoint { base_offset: 5, log_bytes: 1000, aborted_bytes: 34 };
+        let stamps = Stamps { first_timestamp: Timestamp(1), max_timestamp: Timestamp(2), max_timestamp_offset: 8 };
+        let segment = SegmentCheckpoint { base_offset: 5, log_bytes: 1000, aborted_bytes: 34, stamps, swap: Some(4) };
         let mut producers = Producers::default();
         let marker = EndTransactionMarker { outcome: atonce_kernel::Outcome::Abort, coordinator_epoch: 1 };
         let batch = marker.encode(ProducerIdentity::new(1, 2), Timestamp(3));
         producers.apply_batch(&BatchHeader::parse_whole(&batch).unwrap(), 5);
-        encode_partition(&mut bytes, (Uuid([1; 16]), 0), (5, 9), [segment].into_iter(), &producers);
+        encode_partition(&mut bytes, (Uuid([1; 16]), 0), (5, 9, 7), 4, [segment].into_iter(), &producers);
         seal(&mut bytes);
         bytes
     }
@@ -364,7 +410,13 @@ mod tests {
         let bytes = checkpoint();
         let read = Checkpoint::decode(&bytes).unwrap();
         assert_eq!((read.leader_epoch, read.place, read.topics.len()), (3, Place::FIRST, 1));
-        assert_eq!(read.partitions[0].segments[0].log_bytes, 1000);
+        let partition = &read.partitions[0];
+        assert_eq!((partition.cleaned_end, partition.segments[0].log_bytes), (7, 1000));
+        assert!(
+            partition.segments[0].swap == Some(4)
+                && partition.last_swap == 4
+                && partition.segments[0].stamps.max_timestamp_offset == 8
+        );
         for length in 0..bytes.len() {
             assert!(Checkpoint::decode(&bytes[..length]).is_none(), "{length} bytes");
             let mut changed = bytes.clone();

@@ -1,5 +1,6 @@
 //! Settings of a data folder's storage, each with its reason.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use atonce_kernel::Uuid;
@@ -55,6 +56,12 @@ pub struct StorageConfig {
     pub reserve_bytes: u64,
     /// Largest segment, unless the topic's `segment.bytes` says otherwise.
     pub segment_bytes: u64,
+    /// Topic settings for topics that do not say otherwise, by Kafka's names of them.
+    pub topic_defaults: BTreeMap<String, String>,
+    /// Memory for the keys of one compaction; what does not fit is left to the next one.
+    pub key_map_bytes_max: usize,
+    /// Bytes that one step of a compaction reads.
+    pub compaction_step_bytes: usize,
     /// Open although the journal is damaged, with what stands before the damage: what was acknowledged after it is lost.
     /// Only when told by somebody who has seen the error, and has a copy of the folder.
     pub salvage: bool,
@@ -85,6 +92,9 @@ impl StorageConfig {
             open_files_max: 256,
             reserve_bytes: 8 << 20,
             segment_bytes: 1 << 30,
+            topic_defaults: BTreeMap::new(),
+            key_map_bytes_max: 128 << 20,
+            compaction_step_bytes: 1 << 20,
             salvage: false,
             raise_leader_epoch: false,
             was_used: false,

@@ -13,7 +13,8 @@ use atonce_testkit::disk::FaultyDisk;
 use super::*;
 use crate::batch::{BatchHeader, EndTransactionMarker, verify_checksum};
 use crate::catalog::Topic;
-use crate::partition::{FoundFiles, Partition, SegmentFiles, Settings, Shared};
+use crate::files::{SegmentFiles, Stamps};
+use crate::partition::{FoundFiles, Partition, Shared};
 use crate::producer::Producers;
 use crate::reader::IsolationLevel;
 use crate::segment::Segment;
@@ -212,9 +213,10 @@ fn partition(
 ) -> Partition<FaultyDisk> {
     let mut shared = Shared::new(Arc::new(disk), 4);
     let segment = Arc::new(Segment::new(shared.next_segment(), 0, path.to_owned(), bytes));
-    let found = FoundFiles { written_end: end, segments: vec![SegmentFiles { segment, aborted_bytes: 0 }], aborted };
+    let files = SegmentFiles { segment, aborted_bytes: 0, stamps: Stamps::NONE, swap: None };
+    let found = FoundFiles { written_end: end, cleaned_end: 0, last_swap: 0, segments: vec![files], aborted };
     let topic = Topic { id: atonce_kernel::Uuid([1; 16]), name: "p".into(), partitions: 1, configs: BTreeMap::new() };
-    let settings = Settings::of(&topic, 1 << 30);
+    let settings = crate::settings::Settings::of(&topic, &BTreeMap::new(), 1 << 30);
     let name = TopicPartition::new("p", 0);
     Partition::with_files(name, topic.id, PathBuf::from("/p-0"), settings, &shared, found, Producers::default(), 0)
 }

@@ -169,6 +169,19 @@ pub enum OpenError {
         /// The folder.
         path: PathBuf,
     },
+    /// A later version of this program wrote it. Nothing was changed.
+    #[error(
+        "{path} has format version {found}, and this program knows versions up to {known}; use the program that wrote it, or a later one",
+        path = .path.display()
+    )]
+    NewerFormat {
+        /// The checkpoint.
+        path: PathBuf,
+        /// Its version.
+        found: u8,
+        /// The latest that is known here.
+        known: u8,
+    },
     /// Settings that cannot work.
     #[error("storage settings: {0}")]
     Settings(&'static str),

@@ -82,8 +82,18 @@ fn is_ours(name: &Path) -> bool {
 /// What a partition's log is made of, here and at Kafka.
 fn is_log_file(name: &str) -> bool {
     name == "leader-epoch-checkpoint"
-        || parse_file_name(name)
-            .is_some_and(|(_, extension)| matches!(extension, "log" | "txnindex" | "index" | "timeindex" | "snapshot"))
+        || parse_file_name(name).is_some_and(|(_, extension)| {
+            let is_whole = matches!(extension, "log" | "txnindex" | "index" | "timeindex" | "snapshot");
+            is_whole || is_unfinished(extension)
+        })
+}
+
+/// Whether a file with this extension is one that compaction has not finished: `log.cleaned`, `log.7.swap`.
+pub(crate) fn is_unfinished(extension: &str) -> bool {
+    let Some((kind, state)) = extension.split_once('.') else { return false };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    matches!(kind, "log" | "txnindex" | "index" | "timeindex")
+        && (state == "cleaned" || state.strip_suffix(".swap").is_some_and(is_number))
 }
 
 /// What `folder` says of itself.

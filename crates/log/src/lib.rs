@@ -11,7 +11,8 @@
 //! Invariants: nothing is visible before it is durable; a group is there whole or not at all; a segment is written
 //! only after its group is durable; offsets never go back.
 //!
-//! Read in this order: [`batch`], [`producer`], [`catalog`], [`config`], [`storage`], [`reader`], [`error`].
+//! Read in this order: [`batch`], [`producer`], [`catalog`], [`config`], [`storage`], [`reader`],
+//! [`compaction`], [`error`].
 
 #![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -19,11 +20,14 @@
 pub mod batch;
 pub mod catalog;
 mod checkpoint;
+pub mod cleanup;
+pub mod compaction;
 pub mod config;
 pub mod dump;
 mod entry;
 pub mod error;
 mod fields;
+mod files;
 mod folders;
 mod handles;
 mod journal;
@@ -32,10 +36,13 @@ pub mod producer;
 pub mod reader;
 mod recovery;
 mod segment;
+mod settings;
 pub mod storage;
 
 pub use catalog::{Catalog, CatalogError, ProducerIdBlock, Topic};
 pub use checkpoint::{CheckpointDone, CheckpointWork};
+pub use cleanup::RetentionChoice;
+pub use compaction::{CompactionChoice, CompactionDone, CompactionError, CompactionProgress, CompactionWork};
 pub use config::{Checkpointing, Durability, RecoveryReport, StorageConfig, TornTail};
 pub use error::{AppendError, DeleteRecordsError, JournalFailed, OpenError, ReadError, StageError};
 pub use producer::{

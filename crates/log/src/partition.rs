@@ -5,45 +5,20 @@
 //! Invariants: `written_end ≤ high watermark ≤ next_offset`; what lies between the first two is in the reader's tail;
 //! a file with unsynced writes stays open until it is synced.
 
-use std::collections::VecDeque;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use atonce_kernel::disk::{Disk, DiskFile};
+use atonce_kernel::disk::Disk;
 use atonce_kernel::{Offset, Outcome, Timestamp, TopicId, TopicPartition};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::batch::{BatchHeader, EndTransactionMarker};
-use crate::catalog::Topic;
-use crate::folders::{METADATA_FILE, prepare_folder};
+use crate::compaction::{Cleaned, Overview, SegmentOverview};
+use crate::files::{FileError, Files, SegmentFiles};
 use crate::handles::{Handles, SegmentNumber};
 use crate::producer::Producers;
 use crate::reader::{AbortedTransaction, PartitionReader, TailBatch};
-use crate::segment::{Segment, file_path};
-
-/// Bytes of an aborted transaction in a `.txnindex` file.
-pub(crate) const ABORTED_BYTES: usize = 34;
-/// Batches below this are gathered into one write; larger ones are written as they stand, which saves the copy.
-const GATHER_BYTES: usize = 32 << 10;
-
-/// A topic's settings, as far as a log obeys them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) segment_bytes: u64,
-    pub(crate) is_log_append_time: bool,
-}
-
-impl Settings {
-    /// A setting that makes no sense counts as not given: the broker has refused it long before.
-    pub(crate) fn of(topic: &Topic, default_segment_bytes: u64) -> Self {
-        let segment_bytes = topic.configs.get("segment.bytes").and_then(|text| text.parse().ok());
-        Self {
-            segment_bytes: segment_bytes.unwrap_or(default_segment_bytes),
-            is_log_append_time: topic.configs.get("message.timestamp.type").is_some_and(|text| text == "LogAppendTime"),
-        }
-    }
-}
+use crate::settings::Settings;
 
 /// What all partitions of a storage share.
 pub(crate) struct Shared<D: Disk> {
@@ -60,20 +35,6 @@ impl<D: Disk> Shared<D> {
     pub(crate) fn next_segment(&mut self) -> SegmentNumber {
         self.last_segment += 1;
         SegmentNumber(self.last_segment)
-    }
-}
-
-/// A failed operation on a file: which, and what the disk said.
-#[derive(Debug)]
-pub(crate) struct FileError {
-    pub(crate) operation: &'static str,
-    pub(crate) path: PathBuf,
-    pub(crate) cause: io::Error,
-}
-
-impl FileError {
-    fn new(operation: &'static str, path: &Path, cause: io::Error) -> Self {
-        Self { operation, path: path.to_owned(), cause }
     }
 }
 
@@ -103,6 +64,12 @@ pub(crate) struct Partition<D: Disk> {
     pub(crate) next_offset: Offset,
     /// Staged.
     pub(crate) log_start_offset: Offset,
+    /// Below, compaction has left each key once.
+    pub(crate) cleaned_end: Offset,
+    /// Compaction met damage: it is not tried again in this run.
+    pub(crate) is_uncleanable: bool,
+    /// Batches that left memory before their turn.
+    dropped_ahead: usize,
     /// Something was staged since the last commit.
     pub(crate) is_touched: bool,
     /// It waits in the storage's queue for its segment to be written.
@@ -112,40 +79,11 @@ pub(crate) struct Partition<D: Disk> {
     pub(crate) files: Files<D>,
 }
 
-/// Files with unsynced writes, which stay open until they are synced.
-pub(crate) type UnsyncedFiles<D> = Vec<(PathBuf, Arc<<D as Disk>::File>)>;
-
-/// The segment files.
-pub(crate) struct Files<D: Disk> {
-    pub(crate) folder: PathBuf,
-    has_folder: bool,
-    /// The folder's names, and its own name, are durable.
-    is_folder_synced: bool,
-    /// Oldest first; the last one is written to.
-    segments: VecDeque<SegmentFiles>,
-    active: Option<Active<D>>,
-    /// Files with unsynced writes.
-    unsynced: UnsyncedFiles<D>,
-    /// Batches below are in the segments.
-    written_end: Offset,
-    unwritten_bytes: usize,
-    unwritten_aborted: VecDeque<AbortedTransaction>,
-}
-
-pub(crate) struct SegmentFiles {
-    pub(crate) segment: Arc<Segment>,
-    pub(crate) aborted_bytes: u64,
-}
-
-struct Active<D: Disk> {
-    log: Arc<D::File>,
-    is_log_unsynced: bool,
-    aborted: Option<Arc<D::File>>,
-}
-
 /// What a checkpoint found of a partition's files.
 pub(crate) struct FoundFiles {
     pub(crate) written_end: Offset,
+    pub(crate) cleaned_end: Offset,
+    pub(crate) last_swap: u64,
     pub(crate) segments: Vec<SegmentFiles>,
     pub(crate) aborted: Vec<AbortedTransaction>,
 }
@@ -160,7 +98,8 @@ impl<D: Disk> Partition<D> {
         shared: &Shared<D>,
     ) -> Self {
         let folder = data_folder.join(name.to_string());
-        let found = FoundFiles { written_end: 0, segments: Vec::new(), aborted: Vec::new() };
+        let found =
+            FoundFiles { written_end: 0, cleaned_end: 0, last_swap: 0, segments: Vec::new(), aborted: Vec::new() };
         Self::with_files(name, topic_id, folder, settings, shared, found, Producers::default(), 0)
     }
 
@@ -184,7 +123,6 @@ impl<D: Disk> Partition<D> {
             view.watermarks.high_watermark = found.written_end;
             view.watermarks.last_stable_offset = last_stable_offset(&producers, found.written_end, log_start_offset);
         }
-        let has_folder = !found.segments.is_empty();
         Self {
             name,
             topic_id,
@@ -193,21 +131,14 @@ impl<D: Disk> Partition<D> {
             settings,
             next_offset: found.written_end,
             log_start_offset,
+            cleaned_end: found.cleaned_end,
+            is_uncleanable: false,
+            dropped_ahead: 0,
             is_touched: false,
             is_queued: false,
             staged: Vec::new(),
             staged_aborted: Vec::new(),
-            files: Files {
-                folder,
-                has_folder,
-                is_folder_synced: has_folder,
-                segments: found.segments.into(),
-                active: None,
-                unsynced: Vec::new(),
-                written_end: found.written_end,
-                unwritten_bytes: 0,
-                unwritten_aborted: VecDeque::new(),
-            },
+            files: Files::new(folder, found.segments, found.written_end, found.last_swap),
         }
     }
 
@@ -247,11 +178,11 @@ impl<D: Disk> Partition<D> {
             let StagedBatch { base_offset, last_offset, max_timestamp, range } = staged;
             if let Some(group) = groups.get(range.group) {
                 let bytes = group.slice(range.start..range.end);
-                self.files.unwritten_bytes += bytes.len();
+                self.files.wait_for_writing(bytes.len());
                 view.tail.push_back(TailBatch { base_offset, last_offset, max_timestamp, bytes });
             }
         }
-        self.files.unwritten_aborted.extend(self.staged_aborted.iter().copied());
+        self.files.wait_for_indexing(&self.staged_aborted);
         view.aborted.extend(self.staged_aborted.drain(..));
         while view.aborted.front().is_some_and(|aborted| aborted.last_offset < self.log_start_offset) {
             view.aborted.pop_front();
@@ -277,20 +208,22 @@ impl<D: Disk> Partition<D> {
     }
 
     pub(crate) fn unwritten_bytes(&self) -> usize {
-        self.files.unwritten_bytes
+        self.files.unwritten_bytes()
     }
 
     /// Offset below which everything is in a segment file.
     pub(crate) fn written_end(&self) -> Offset {
-        self.files.written_end
+        self.files.written_end()
     }
 
     /// Drops the `count` oldest batches from memory; they are in the segments.
     pub(crate) fn drop_from_tail(&mut self, count: usize) {
+        let gone = count.min(self.dropped_ahead);
+        self.dropped_ahead -= gone;
         let mut view = self.reader.view_mut();
-        let count = count.min(view.tail.len());
+        let count = (count - gone).min(view.tail.len());
         debug_assert!(
-            view.tail.range(..count).all(|batch| batch.last_offset < self.files.written_end),
+            view.tail.range(..count).all(|batch| batch.last_offset < self.files.written_end()),
             "{}: a batch that is in no segment leaves memory",
             self.name
         );
@@ -303,33 +236,16 @@ impl<D: Disk> Partition<D> {
     pub(crate) fn write_segments(&mut self, shared: &mut Shared<D>) -> Result<(), FileError> {
         let batches: Vec<TailBatch> = {
             let view = self.reader.view();
-            let first = view.tail.partition_point(|batch| batch.base_offset < self.files.written_end);
+            let first = view.tail.partition_point(|batch| batch.base_offset < self.files.written_end());
             view.tail.range(first..).cloned().collect()
         };
         if batches.is_empty() {
             return Ok(());
         }
-        self.files.make_folder(self.topic_id, shared)?;
-        let mut gathered = Gathered { bytes: BytesMut::new(), end: self.files.written_end };
-        for batch in &batches {
-            if self.files.must_roll(&gathered, batch, self.settings.segment_bytes) {
-                self.files.write(&mut gathered, shared)?;
-                let segment = self.files.roll(batch.base_offset, shared)?;
-                self.reader.view_mut().segments.push(segment);
-            }
-            if batch.bytes.len() >= GATHER_BYTES {
-                self.files.write(&mut gathered, shared)?;
-                self.files.write_bytes(&batch.bytes, batch.last_offset + 1, shared)?;
-                gathered.end = batch.last_offset + 1;
-            } else {
-                gathered.bytes.put_slice(&batch.bytes);
-                gathered.end = batch.last_offset + 1;
-                if gathered.bytes.len() >= 4 * GATHER_BYTES {
-                    self.files.write(&mut gathered, shared)?;
-                }
-            }
-        }
-        self.files.write(&mut gathered, shared)
+        let reader = &self.reader;
+        self.files.write_batches(&batches, self.topic_id, &self.settings, shared, |segment| {
+            reader.view_mut().segments.push(segment);
+        })
     }
 
     /// Segments that lie below the log start leave the log; returns their files, to be removed when a checkpoint does
@@ -338,179 +254,114 @@ impl<D: Disk> Partition<D> {
         let mut removed = Vec::new();
         let mut view = self.reader.view_mut();
         let log_start_offset = view.watermarks.log_start_offset;
-        while self.files.segments.get(1).is_some_and(|second| second.segment.base_offset <= log_start_offset) {
-            let Some(first) = self.files.segments.pop_front() else { break };
-            view.segments.retain(|segment| segment.number != first.segment.number);
-            shared.handles.forget(first.segment.number);
-            removed.push(first.segment.path.clone());
-            if first.aborted_bytes > 0 {
-                removed.push(file_path(&self.files.folder, first.segment.base_offset, "txnindex"));
-            }
+        while let Some((segment, paths)) = self.files.drop_below(log_start_offset) {
+            view.segments.retain(|it| it.number != segment.number);
+            shared.handles.forget(segment.number);
+            removed.extend(paths);
         }
         removed
+    }
+
+    /// What a choice of what to compact looks at.
+    pub(crate) fn overview(&self) -> Overview {
+        let segments = self.files.segments().map(|files| SegmentOverview {
+            base_offset: files.segment.base_offset,
+            bytes: files.segment.written_bytes(),
+            stamps: files.stamps,
+        });
+        let watermarks = self.reader.watermarks();
+        Overview {
+            partition: self.name.clone(),
+            topic_id: self.topic_id,
+            settings: self.settings,
+            log_start_offset: watermarks.log_start_offset,
+            last_stable_offset: watermarks.last_stable_offset,
+            cleaned_end: self.cleaned_end,
+            segments: segments.collect(),
+        }
+    }
+
+    /// Where the log must begin so that it is as young and as small as its topic says; `None`: where it does now.
+    ///
+    /// Whole segments go, oldest first, as long as they lie below the last stable offset.
+    pub(crate) fn retention_offset(&self, now: Timestamp) -> Option<Offset> {
+        let watermarks = self.reader.watermarks();
+        let sizes = self.files.segments().map(|files| files.segment.written_bytes());
+        let bytes = sizes.sum::<u64>() + self.files.unwritten_bytes() as u64;
+        let mut surplus = self.settings.retention_bytes.map_or(0, |max| bytes.saturating_sub(max));
+        let ends = self.files.segments().skip(1).map(|files| files.segment.base_offset);
+        let mut offset = None;
+        for (files, end) in self.files.segments().zip(ends.chain([self.next_offset])) {
+            let is_last = end == self.next_offset;
+            let max_timestamp = files.stamps.max_timestamp;
+            let is_old = max_timestamp >= Timestamp(0)
+                && self.settings.retention_ms.is_some_and(|ms| now.0.saturating_sub(max_timestamp.0) > ms);
+            let size = files.segment.written_bytes();
+            let is_surplus = size > 0 && surplus >= size;
+            // What waits to be written is in the last one, and younger than what its stamps say.
+            let is_whole = !is_last || (self.files.unwritten_bytes() == 0 && size > 0);
+            if !(is_old || is_surplus) || !is_whole || end > watermarks.last_stable_offset {
+                break;
+            }
+            surplus = surplus.saturating_sub(size);
+            offset = Some(end);
+        }
+        offset.filter(|offset| *offset > watermarks.log_start_offset)
+    }
+
+    /// Whether a segment lies below the log start.
+    pub(crate) fn has_old_segments(&self) -> bool {
+        let log_start_offset = self.reader.watermarks().log_start_offset;
+        let mut segments = self.files.segments();
+        match (segments.next(), segments.next()) {
+            (Some(_), Some(second)) => second.segment.base_offset <= log_start_offset,
+            (Some(_), None) => self.files.unwritten_bytes() == 0 && self.files.written_end() <= log_start_offset,
+            (None, _) => false,
+        }
+    }
+
+    /// Whether all of these are still segments of the log.
+    pub(crate) fn has_segments(&self, numbers: &[SegmentNumber]) -> bool {
+        numbers.iter().all(|number| self.files.segments().any(|files| files.segment.number == *number))
+    }
+
+    /// Lets readers see what compaction has made. Returns the files that go with the next checkpoint; `None` if the log has
+    /// changed so that it does not fit any more.
+    pub(crate) fn swap_in(
+        &mut self,
+        cleaned: &Cleaned,
+        shared: &mut Shared<D>,
+    ) -> Result<Option<Vec<PathBuf>>, FileError> {
+        let Some(retired) = self.files.swap_in(&cleaned.targets, shared)? else { return Ok(None) };
+        self.cleaned_end = self.cleaned_end.max(cleaned.end);
+        let mut view = self.reader.view_mut();
+        view.segments = self.files.segments().map(|files| Arc::clone(&files.segment)).collect();
+        // Memory holds what was aborted there, too.
+        let count = view.tail.partition_point(|batch| batch.base_offset < cleaned.replaced.end);
+        view.tail.drain(..count);
+        self.dropped_ahead += count;
+        // What was aborted in the segments that were replaced is in their indexes, if it matters to any reader still.
+        let is_kept = |aborted: &AbortedTransaction| {
+            !cleaned.replaced.contains(&aborted.last_offset)
+                || cleaned.targets.iter().any(|target| target.aborted.contains(aborted))
+        };
+        view.aborted.retain(is_kept);
+        Ok(Some(retired))
+    }
+
+    /// A checkpoint names what compaction has made.
+    pub(crate) fn finish_swap(&mut self, base_offset: Offset, shared: &mut Shared<D>) -> Result<(), FileError> {
+        if let Some(segment) = self.files.finish_swap(base_offset, shared)? {
+            let mut view = self.reader.view_mut();
+            if let Some(place) = view.segments.iter_mut().find(|it| it.base_offset == base_offset) {
+                *place = segment;
+            }
+        }
+        Ok(())
     }
 }
 
 /// The last stable offset when everything is durable.
 fn last_stable_offset(producers: &Producers, high_watermark: Offset, log_start_offset: Offset) -> Offset {
     producers.first_unstable_offset().map_or(high_watermark, |first| first.max(log_start_offset))
-}
-
-/// Small batches on their way into one write.
-struct Gathered {
-    bytes: BytesMut,
-    end: Offset,
-}
-
-impl<D: Disk> Files<D> {
-    pub(crate) fn segments(&self) -> impl ExactSizeIterator<Item = &SegmentFiles> {
-        self.segments.iter()
-    }
-
-    pub(crate) fn has_folder(&self) -> bool {
-        self.has_folder
-    }
-
-    /// Hands out the files with unsynced writes, to be synced by who asks, and whether folders must be synced as well.
-    pub(crate) fn take_unsynced(&mut self) -> (UnsyncedFiles<D>, bool) {
-        if let Some(active) = &mut self.active {
-            active.is_log_unsynced = false;
-        }
-        // Opened again when it is written to: a thousand partitions need not hold a thousand files open.
-        self.active = None;
-        let is_folder_unsynced = self.has_folder && !self.is_folder_synced;
-        self.is_folder_synced = true;
-        (std::mem::take(&mut self.unsynced), is_folder_unsynced)
-    }
-
-    pub(crate) fn unsynced_count(&self) -> usize {
-        self.unsynced.len()
-    }
-
-    pub(crate) fn is_unsynced(&self) -> bool {
-        !self.unsynced.is_empty() || (self.has_folder && !self.is_folder_synced)
-    }
-
-    /// Recovery's: a file was cut, or a name removed.
-    pub(crate) fn note_unsynced(&mut self, path: PathBuf, file: D::File) {
-        self.unsynced.push((path, Arc::new(file)));
-    }
-
-    pub(crate) fn note_folder_unsynced(&mut self) {
-        self.is_folder_synced = false;
-    }
-
-    /// Syncs all of it now, to save handles.
-    pub(crate) fn sync(&mut self, disk: &D) -> Result<(), FileError> {
-        let (files, is_folder_unsynced) = self.take_unsynced();
-        for (path, file) in files {
-            file.sync().map_err(|cause| FileError::new("syncing", &path, cause))?;
-        }
-        if is_folder_unsynced {
-            for folder in [Some(self.folder.as_path()), self.folder.parent()].into_iter().flatten() {
-                disk.sync_directory(folder).map_err(|cause| FileError::new("syncing", folder, cause))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn make_folder(&mut self, topic_id: TopicId, shared: &Shared<D>) -> Result<(), FileError> {
-        if self.has_folder {
-            return Ok(());
-        }
-        let disk = &*shared.disk;
-        prepare_folder(disk, &self.folder, topic_id)
-            .map_err(|cause| FileError::new("making room for", &self.folder, cause))?;
-        disk.create_directories(&self.folder).map_err(|cause| FileError::new("making", &self.folder, cause))?;
-        let path = self.folder.join(METADATA_FILE);
-        let file = disk.open_or_create(&path).map_err(|cause| FileError::new("making", &path, cause))?;
-        let text = format!("version: 0\ntopic_id: {topic_id}");
-        file.write_at(text.as_bytes(), 0).map_err(|cause| FileError::new("writing", &path, cause))?;
-        self.unsynced.push((path, Arc::new(file)));
-        self.has_folder = true;
-        self.is_folder_synced = false;
-        Ok(())
-    }
-
-    fn must_roll(&self, gathered: &Gathered, batch: &TailBatch, segment_bytes: u64) -> bool {
-        let Some(active) = self.segments.back() else { return true };
-        let bytes = active.segment.written_bytes() + gathered.bytes.len() as u64;
-        let is_full = bytes > 0 && bytes + batch.bytes.len() as u64 > segment_bytes;
-        // Kafka's index holds offsets relative to the base in 32 bits.
-        let is_far = batch.last_offset - active.segment.base_offset > i64::from(i32::MAX);
-        is_full || is_far
-    }
-
-    fn roll(&mut self, base_offset: Offset, shared: &mut Shared<D>) -> Result<Arc<Segment>, FileError> {
-        let path = file_path(&self.folder, base_offset, "log");
-        let log = shared.disk.open_or_create(&path).map_err(|cause| FileError::new("making", &path, cause))?;
-        let segment = Arc::new(Segment::new(shared.next_segment(), base_offset, path, 0));
-        self.is_folder_synced = false;
-        self.active = Some(Active { log: Arc::new(log), is_log_unsynced: false, aborted: None });
-        self.segments.push_back(SegmentFiles { segment: Arc::clone(&segment), aborted_bytes: 0 });
-        Ok(segment)
-    }
-
-    fn write(&mut self, gathered: &mut Gathered, shared: &Shared<D>) -> Result<(), FileError> {
-        if gathered.bytes.is_empty() {
-            return Ok(());
-        }
-        let bytes = gathered.bytes.split();
-        self.write_bytes(&bytes, gathered.end, shared)
-    }
-
-    /// Writes batches that end before `end` to the active segment, and what was aborted among them to its index.
-    fn write_bytes(&mut self, bytes: &[u8], end: Offset, shared: &Shared<D>) -> Result<(), FileError> {
-        let Some(files) = self.segments.back_mut() else {
-            return Err(FileError::new("writing", &self.folder, io::Error::from(io::ErrorKind::NotFound)));
-        };
-        let segment = &files.segment;
-        if self.active.is_none() {
-            let log =
-                shared.disk.open(&segment.path).map_err(|cause| FileError::new("opening", &segment.path, cause))?;
-            self.active = Some(Active { log: Arc::new(log), is_log_unsynced: false, aborted: None });
-        }
-        let Some(active) = &mut self.active else { return Ok(()) };
-        let position = segment.written_bytes();
-        if !active.is_log_unsynced {
-            active.is_log_unsynced = true;
-            self.unsynced.push((segment.path.clone(), Arc::clone(&active.log)));
-        }
-        active.log.write_at(bytes, position).map_err(|cause| FileError::new("writing", &segment.path, cause))?;
-        let mut aborted = BytesMut::new();
-        let count = self.unwritten_aborted.iter().take_while(|entry| entry.last_offset < end).count();
-        self.unwritten_aborted.range(..count).for_each(|entry| encode_aborted(entry, &mut aborted));
-        if !aborted.is_empty() {
-            let path = file_path(&self.folder, segment.base_offset, "txnindex");
-            let file = match &active.aborted {
-                Some(file) => Arc::clone(file),
-                None => {
-                    let file =
-                        shared.disk.open_or_create(&path).map_err(|cause| FileError::new("making", &path, cause))?;
-                    let file = Arc::new(file);
-                    self.unsynced.push((path.clone(), Arc::clone(&file)));
-                    // It may be new, and its name not durable.
-                    self.is_folder_synced = false;
-                    active.aborted = Some(Arc::clone(&file));
-                    file
-                }
-            };
-            file.write_at(&aborted, files.aborted_bytes).map_err(|cause| FileError::new("writing", &path, cause))?;
-            files.aborted_bytes += aborted.len() as u64;
-        }
-        self.unwritten_aborted.drain(..count);
-        segment.set_written_bytes(position + bytes.len() as u64);
-        self.written_end = end;
-        self.unwritten_bytes = self.unwritten_bytes.saturating_sub(bytes.len());
-        Ok(())
-    }
-}
-
-/// Layout: at [`AbortedTransaction`].
-fn encode_aborted(aborted: &AbortedTransaction, buffer: &mut BytesMut) {
-    buffer.put_i16(0);
-    buffer.put_i64(aborted.producer_id.0);
-    buffer.put_i64(aborted.first_offset);
-    buffer.put_i64(aborted.last_offset);
-    buffer.put_i64(aborted.last_stable_offset);
 }

@@ -140,6 +140,12 @@ impl View {
         self.segments.get(after.checked_sub(1)?)
     }
 
+    /// Where to look when there is nothing more in the segment at `base_offset`.
+    fn place_after(&self, base_offset: Offset) -> Offset {
+        let next = self.segments.partition_point(|segment| segment.base_offset <= base_offset);
+        self.segments.get(next).map_or(self.tail_start(), |segment| segment.base_offset)
+    }
+
     /// Whole batches from memory: those below `end`, at most `bytes_max`, one at least.
     fn read_tail(&self, offset: Offset, end: Offset, bytes_max: usize) -> Vec<Bytes> {
         let first = self.tail.partition_point(|batch| batch.last_offset < offset);
@@ -236,16 +242,8 @@ impl<D: Disk> PartitionReader<D> {
     /// where a segment does.
     /// Errors: `OutOfRange` below the log start or above the high watermark; `Deleted`; `Disk`; `Corrupt`.
     pub fn read(&self, offset: Offset, bytes_max: usize, isolation: IsolationLevel) -> Result<Read, ReadError> {
-        let (watermarks, source) = self.plan(offset, bytes_max, isolation)?;
-        let batches = match source {
-            Source::Nothing => Vec::new(),
-            Source::Memory(batches) => batches,
-            Source::File(segment) => match self.read_segment(&segment, offset, watermarks.end(isolation), bytes_max) {
-                Ok(batches) => batches,
-                // The log start may have moved over the segment in the meantime, and its file be gone.
-                Err(error) => return Err(self.plan(offset, bytes_max, isolation).err().unwrap_or(error)),
-            },
-        };
+        let (watermarks, source) = self.plan(offset, offset, bytes_max, isolation)?;
+        let batches = self.follow(source, offset, watermarks.end(isolation), bytes_max, isolation)?;
         let aborted = match isolation {
             IsolationLevel::ReadUncommitted => None,
             IsolationLevel::ReadCommitted => Some(self.aborted_in(offset, &batches)?),
@@ -253,20 +251,58 @@ impl<D: Disk> PartitionReader<D> {
         Ok(Read { batches, watermarks, aborted })
     }
 
+    /// Reads where the plan says, and goes on where compaction has left nothing there.
+    fn follow(
+        &self,
+        mut source: Source,
+        offset: Offset,
+        end: Offset,
+        bytes_max: usize,
+        isolation: IsolationLevel,
+    ) -> Result<Vec<Bytes>, ReadError> {
+        let mut place = offset;
+        loop {
+            let segment = match source {
+                Source::Nothing => return Ok(Vec::new()),
+                Source::Memory(batches) => return Ok(batches),
+                Source::File(segment) => segment,
+            };
+            let read = self.read_segment(&segment, offset, end, bytes_max);
+            match read {
+                Ok(batches) if batches.is_empty() => {
+                    place = self.view().place_after(segment.base_offset);
+                    if place >= end {
+                        return Ok(batches);
+                    }
+                    (_, source) = self.plan(offset, place, bytes_max, isolation)?;
+                }
+                Ok(batches) => return Ok(batches),
+                // The log start may have moved over the segment in the meantime, or compaction have replaced it.
+                Err(error) => match self.plan(offset, place, bytes_max, isolation)?.1 {
+                    Source::File(other) if other.number != segment.number => source = Source::File(other),
+                    memory @ Source::Memory(_) => source = memory,
+                    Source::File(_) | Source::Nothing => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Where the batches from `offset` on are; it is known that none is below `place`.
     fn plan(
         &self,
         offset: Offset,
+        place: Offset,
         bytes_max: usize,
         isolation: IsolationLevel,
     ) -> Result<(Watermarks, Source), ReadError> {
         let view = self.view();
         self.check_range(&view, offset)?;
         let end = view.watermarks.end(isolation);
-        let source = if offset >= end {
+        let source = if place >= end {
             Source::Nothing
-        } else if offset >= view.tail_start() {
+        } else if place >= view.tail_start() {
             Source::Memory(view.read_tail(offset, end, bytes_max))
-        } else if let Some(segment) = view.segment_at(offset) {
+        } else if let Some(segment) = view.segment_at(place) {
             Source::File(Arc::clone(segment))
         } else {
             Source::Nothing
@@ -326,16 +362,35 @@ impl<D: Disk> PartitionReader<D> {
         timestamp: Timestamp,
         isolation: IsolationLevel,
     ) -> Result<Option<TimestampedOffset>, ReadError> {
-        let Snapshot { watermarks, segments, tail } = self.snapshot()?;
-        let start = watermarks.log_start_offset;
-        let found = match self.find_in_segments(&segments, timestamp, start)? {
-            Some(found) => Some(found),
-            None => tail
-                .iter()
-                .filter(|batch| batch.max_timestamp >= timestamp && batch.last_offset >= start)
-                .find_map(|batch| first_record_at(&batch.bytes, timestamp, start)),
-        };
-        Ok(found.filter(|found| found.offset < watermarks.end(isolation)))
+        let found = self.with_snapshot(|Snapshot { watermarks, segments, tail }| {
+            let start = watermarks.log_start_offset;
+            let found = match self.find_in_segments(segments, timestamp, start)? {
+                Some(found) => Some(found),
+                None => tail
+                    .iter()
+                    .filter(|batch| batch.max_timestamp >= timestamp && batch.last_offset >= start)
+                    .find_map(|batch| first_record_at(&batch.bytes, timestamp, start)),
+            };
+            Ok(found.filter(|found| found.offset < watermarks.end(isolation)))
+        })?;
+        Ok(found)
+    }
+
+    /// Looks through all of it, and once more if what was looked at is replaced meanwhile.
+    fn with_snapshot<T>(&self, look: impl Fn(&Snapshot) -> Result<T, ReadError>) -> Result<T, ReadError> {
+        let mut snapshot = self.snapshot()?;
+        loop {
+            let error = match look(&snapshot) {
+                Ok(found) => return Ok(found),
+                Err(error) => error,
+            };
+            let again = self.snapshot()?;
+            let numbers = |snapshot: &Snapshot| snapshot.segments.iter().map(|it| it.number).collect::<Vec<_>>();
+            if numbers(&again) == numbers(&snapshot) {
+                return Err(error);
+            }
+            snapshot = again;
+        }
     }
 
     fn find_in_segments(
@@ -361,12 +416,14 @@ impl<D: Disk> PartitionReader<D> {
 
     /// The record with the largest timestamp, the first of equals, if it is below the end for that isolation.
     pub fn offset_of_max_timestamp(&self, isolation: IsolationLevel) -> Result<Option<TimestampedOffset>, ReadError> {
-        let Snapshot { tail, segments, .. } = self.snapshot()?;
-        let mut max = tail.iter().map(|batch| batch.max_timestamp).max();
-        for segment in &segments {
-            let file = self.open(segment)?;
-            max = max.max(segment.max_timestamp(&*file)?);
-        }
+        let max = self.with_snapshot(|Snapshot { tail, segments, .. }| {
+            let mut max = tail.iter().map(|batch| batch.max_timestamp).max();
+            for segment in segments {
+                let file = self.open(segment)?;
+                max = max.max(segment.max_timestamp(&*file)?);
+            }
+            Ok(max)
+        })?;
         match max {
             Some(max) => self.offset_for_timestamp(max, isolation),
             None => Ok(None),

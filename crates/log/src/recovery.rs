@@ -24,11 +24,15 @@ use crate::config::{Durability, RecoveryReport, StorageConfig, TornTail};
 use crate::entry::Entry;
 use crate::error::{JournalFailed, OpenError};
 use crate::fields::Fields;
-use crate::folders::{Folder, Metadata, deleted_folder, names_deletion, remove_log_files, set_aside, survey};
+use crate::files::{ABORTED_BYTES, SegmentFiles, swap_path};
+use crate::folders::{
+    Folder, Metadata, deleted_folder, is_unfinished, names_deletion, remove_log_files, set_aside, survey,
+};
 use crate::journal::{self, BLOCK_BYTES, Journal, Place, Tail, scan};
-use crate::partition::{ABORTED_BYTES, FoundFiles, GroupRange, Partition, SegmentFiles, Settings, Shared};
+use crate::partition::{FoundFiles, GroupRange, Partition, Shared};
 use crate::reader::AbortedTransaction;
 use crate::segment::{Segment, file_path, parse_file_name};
+use crate::settings::Settings;
 use crate::storage::{CLEAN_FILE, JOURNAL_FOLDER, Storage};
 
 /// A journal file holds at least this, so that a marker for a hundred partitions fits into a group.
@@ -312,10 +316,18 @@ struct Plan {
     foreign: Vec<PathBuf>,
     /// Files of partitions that are kept, which the checkpoint does not name.
     remove_files: Vec<PathBuf>,
+    /// Segments that compaction had made, which take their names now.
+    swap: Vec<Swap>,
     /// Files that are longer than what the checkpoint vouches for.
     cut: Vec<Cut>,
     /// Read from `.txnindex` files.
     aborted: BTreeMap<(TopicId, PartitionIndex), Vec<AbortedTransaction>>,
+}
+
+#[derive(Debug)]
+struct Swap {
+    from: PathBuf,
+    to: PathBuf,
 }
 
 #[derive(Debug)]
@@ -416,55 +428,67 @@ impl Plan {
         let key = (partition.topic_id, partition.index);
         let mut aborted = Vec::new();
         for segment in &partition.segments {
-            self.check_file(disk, &folder.path, path, key, segment, "log", segment.log_bytes)?;
-            self.check_file(disk, &folder.path, path, key, segment, "txnindex", segment.aborted_bytes)?;
-            read_aborted(disk, &folder.path, segment, &mut aborted)?;
+            let mut swapped = |extension: &str| {
+                let swap = segment.swap.map(|swap| swap_path(Path::new(""), segment.base_offset, extension, swap));
+                match swap.filter(|swap| folder.names.contains(swap)) {
+                    Some(swap) => {
+                        let to = file_path(path, segment.base_offset, extension);
+                        self.swap.push(Swap { from: path.join(&swap), to });
+                        folder.path.join(swap)
+                    }
+                    None => file_path(&folder.path, segment.base_offset, extension),
+                }
+            };
+            let (log, txnindex) = (swapped("log"), swapped("txnindex"));
+            self.check_file(disk, &log, file_path(path, segment.base_offset, "log"), key, segment.log_bytes)?;
+            if segment.aborted_bytes > 0 {
+                let name = file_path(path, segment.base_offset, "txnindex");
+                self.check_file(disk, &txnindex, name, key, segment.aborted_bytes)?;
+                read_aborted(disk, &txnindex, segment, &mut aborted)?;
+            }
         }
         aborted.retain(|entry: &AbortedTransaction| entry.last_offset >= partition.log_start_offset);
         self.aborted.insert(key, aborted);
         for name in &folder.names {
             let Some((base_offset, extension)) = name.to_str().and_then(parse_file_name) else { continue };
-            let is_named = partition.segments.iter().any(|segment| {
-                segment.base_offset == base_offset && (extension != "txnindex" || segment.aborted_bytes > 0)
-            });
-            if !is_named && matches!(extension, "log" | "txnindex") {
+            let is_of = |segment: &SegmentCheckpoint| segment.base_offset == base_offset;
+            let is_named = match extension {
+                "log" => partition.segments.iter().any(is_of),
+                "txnindex" => partition.segments.iter().any(|segment| is_of(segment) && segment.aborted_bytes > 0),
+                _ => !is_unfinished(extension) || self.swap.iter().any(|swap| swap.from == path.join(name)),
+            };
+            if !is_named {
                 self.remove_files.push(path.join(name));
             }
         }
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is another thing, and all are needed")]
+    /// Looks at a file that the checkpoint vouches for; `name` is what it will be called.
     fn check_file<D: Disk>(
         &mut self,
         disk: &D,
-        found_in: &Path,
-        folder: &Path,
+        path: &Path,
+        name: PathBuf,
         key: (TopicId, PartitionIndex),
-        segment: &SegmentCheckpoint,
-        extension: &str,
         bytes: u64,
     ) -> Result<(), OpenError> {
-        if bytes == 0 && extension == "txnindex" {
-            return Ok(());
-        }
-        let path = file_path(found_in, segment.base_offset, extension);
-        let length = match disk.open(&path).and_then(|file| file.length()) {
+        let length = match disk.open(path).and_then(|file| file.length()) {
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(OpenError::corrupt(&path, 0, "the file is missing"));
+                return Err(OpenError::corrupt(path, 0, "the file is missing"));
             }
-            Err(error) => return Err(OpenError::disk("opening", &path, &error)),
+            Err(error) => return Err(OpenError::disk("opening", path, &error)),
         };
         if length < bytes {
             return Err(OpenError::corrupt(
-                &path,
+                path,
                 length,
                 format!("the file ends here, and the checkpoint vouches for {bytes} bytes"),
             ));
         }
         if length > bytes {
-            self.cut.push(Cut { key, path: file_path(folder, segment.base_offset, extension), length: bytes });
+            self.cut.push(Cut { key, path: name, length: bytes });
         }
         Ok(())
     }
@@ -485,6 +509,9 @@ impl Plan {
         }
         for path in &self.remove_files {
             disk.remove_file(path).map_err(|error| OpenError::disk("removing", path, &error))?;
+        }
+        for Swap { from, to } in &self.swap {
+            disk.rename(from, to).map_err(|error| OpenError::disk("renaming", from, &error))?;
         }
         disk.sync_directory(directory).map_err(|error| OpenError::disk("syncing", directory, &error))
     }
@@ -536,7 +563,7 @@ fn load_partition<D: Disk>(
 ) {
     let name = TopicPartition::new(topic.name.clone(), partition.index);
     let folder = storage.config.directory.join(name.to_string());
-    let settings = Settings::of(topic, storage.config.segment_bytes);
+    let settings = Settings::of(topic, &storage.config.topic_defaults, storage.config.segment_bytes);
     let segments = partition
         .segments
         .iter()
@@ -546,11 +573,22 @@ fn load_partition<D: Disk>(
             SegmentFiles {
                 segment: Arc::new(Segment::new(number, segment.base_offset, path, segment.log_bytes)),
                 aborted_bytes: segment.aborted_bytes,
+                stamps: segment.stamps,
+                swap: None,
             }
         })
         .collect();
-    let found = FoundFiles { written_end: partition.end_offset, segments, aborted };
-    let log = Partition::with_files(
+    let found = FoundFiles {
+        written_end: partition.end_offset,
+        cleaned_end: partition.cleaned_end,
+        last_swap: partition.last_swap,
+        segments,
+        aborted,
+    };
+    // Whoever renamed them, we or the run that ended: the next checkpoint names them by their right names, and these must
+    // be durable by then.
+    let has_swaps = partition.segments.iter().any(|segment| segment.swap.is_some());
+    let mut log = Partition::with_files(
         name,
         topic.id,
         folder,
@@ -560,28 +598,27 @@ fn load_partition<D: Disk>(
         partition.producers,
         partition.log_start_offset,
     );
+    if has_swaps {
+        log.files.note_folder_unsynced();
+    }
     storage.add_log(log);
 }
 
 /// Layout: at [`AbortedTransaction`].
 fn read_aborted<D: Disk>(
     disk: &D,
-    folder: &Path,
+    path: &Path,
     segment: &SegmentCheckpoint,
     aborted: &mut Vec<AbortedTransaction>,
 ) -> Result<(), OpenError> {
-    if segment.aborted_bytes == 0 {
-        return Ok(());
-    }
-    let path = file_path(folder, segment.base_offset, "txnindex");
-    let file = disk.open(&path).map_err(|error| OpenError::disk("opening", &path, &error))?;
+    let file = disk.open(path).map_err(|error| OpenError::disk("opening", path, &error))?;
     let mut bytes = vec![0; usize::try_from(segment.aborted_bytes).unwrap_or_default()];
-    let count = file.read_at(&mut bytes, 0).map_err(|error| OpenError::disk("reading", &path, &error))?;
+    let count = file.read_at(&mut bytes, 0).map_err(|error| OpenError::disk("reading", path, &error))?;
     if count != bytes.len() {
-        return Err(OpenError::corrupt(&path, count as u64, "the file is shorter than it was"));
+        return Err(OpenError::corrupt(path, count as u64, "the file is shorter than it was"));
     }
     parse_aborted(&bytes, aborted)
-        .ok_or_else(|| OpenError::corrupt(&path, 0, "the index of aborted transactions is damaged"))
+        .ok_or_else(|| OpenError::corrupt(path, 0, "the index of aborted transactions is damaged"))
 }
 
 /// Appends the entries of a `.txnindex` file; `None` if it is not one.
@@ -676,14 +713,14 @@ fn replay_batch<D: Disk>(
     Ok(())
 }
 
-impl From<crate::partition::FileError> for OpenError {
-    fn from(error: crate::partition::FileError) -> Self {
+impl From<crate::files::FileError> for OpenError {
+    fn from(error: crate::files::FileError) -> Self {
         Self::disk(error.operation, &error.path, &error.cause)
     }
 }
 
-impl From<crate::partition::FileError> for JournalFailed {
-    fn from(error: crate::partition::FileError) -> Self {
+impl From<crate::files::FileError> for JournalFailed {
+    fn from(error: crate::files::FileError) -> Self {
         Self::new(error.operation, &error.path, &error.cause)
     }
 }

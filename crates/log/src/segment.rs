@@ -16,7 +16,7 @@ use atonce_kernel::disk::DiskFile;
 use atonce_kernel::{Offset, Timestamp};
 use bytes::{Bytes, BytesMut};
 
-use crate::batch::{BatchHeader, HEADER_BYTES};
+use crate::batch::{BatchError, BatchHeader, HEADER_BYTES};
 use crate::error::ReadError;
 use crate::handles::SegmentNumber;
 
@@ -84,6 +84,13 @@ impl Segment {
         Self { number, base_offset, path, written_bytes: AtomicU64::new(written_bytes), index: Mutex::default() }
     }
 
+    /// The same bytes under another name.
+    pub(crate) fn renamed(&self, number: SegmentNumber, path: PathBuf) -> Self {
+        let index = std::mem::take(&mut *self.index());
+        let written_bytes = AtomicU64::new(self.written_bytes());
+        Self { number, base_offset: self.base_offset, path, written_bytes, index: Mutex::new(index) }
+    }
+
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Acquire)
     }
@@ -115,7 +122,8 @@ impl Segment {
             for_each_header(&piece, |position, header| {
                 self.check_order(index, position, header)?;
                 index.add(start + position, header);
-                Ok(true)
+                // What comes behind may be damaged, and is not asked for.
+                Ok(!is_enough(index))
             })
             .map_err(|error| self.walk_error(start, error))?;
             if index.walked_bytes == start {
@@ -167,7 +175,7 @@ impl Segment {
             let mut batch_bytes = 0;
             let mut needed = None;
             let mut index = self.index();
-            for_each_header(&piece, |position, header| {
+            let walked = for_each_header(&piece, |position, header| {
                 if start + position == index.walked_bytes {
                     self.check_order(&index, position, header)?;
                     index.add(start + position, header);
@@ -186,9 +194,14 @@ impl Segment {
                 batches.push(piece.slice(from..from + header.size));
                 batch_bytes += header.size;
                 Ok(true)
-            })
-            .map_err(|error| self.walk_error(start, error))?;
+            });
             drop(index);
+            match walked {
+                Ok(()) => {}
+                // Damage takes what is behind it, and nothing that stands before.
+                Err(_) if !batches.is_empty() => return Ok(batches),
+                Err(error) => return Err(self.walk_error(start, error)),
+            }
             match needed {
                 None => return Ok(batches),
                 // The first batch alone is larger than what was asked for.
@@ -202,6 +215,40 @@ impl Segment {
                 Some(_) => return Ok(batches),
             }
         }
+    }
+
+    /// The whole batches from a place on where one begins: as many as are in `bytes_max`, one at least.
+    pub(crate) fn batches_from<F: DiskFile>(
+        &self,
+        file: &F,
+        start: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<Bytes>, ReadError> {
+        let end = self.written_bytes();
+        let mut piece = self.read_at(file, start, bytes_max.max(HEADER_BYTES), end)?;
+        let mut batches = Vec::new();
+        let mut position = 0;
+        while position < piece.len() {
+            let rest = piece.get(position..).unwrap_or_default();
+            let header = match BatchHeader::parse(rest) {
+                Ok(header) => header,
+                // The next piece begins with it.
+                Err(BatchError::Truncated { .. }) if !batches.is_empty() => break,
+                Err(error) => return Err(self.corrupt(start + position as u64, error.to_string())),
+            };
+            if rest.len() < header.size {
+                if !batches.is_empty() {
+                    break;
+                }
+                piece = self.read_at(file, start, header.size, end)?;
+                if piece.len() < header.size {
+                    return Err(self.corrupt(start, "the file ends inside a batch"));
+                }
+            }
+            batches.push(piece.slice(position..position + header.size));
+            position += header.size;
+        }
+        Ok(batches)
     }
 
     /// A place at or before the batch that contains `offset`.

@@ -29,10 +29,11 @@ use crate::entry::{BATCH_OVERHEAD_BYTES, Entry};
 use crate::error::{AppendError, DeleteRecordsError, JournalFailed, OpenError, StageError};
 use crate::folders::deleted_folder;
 use crate::journal::{GROUP_HEADER_BYTES, Journal, new_group, padded_bytes};
-use crate::partition::{GroupRange, Partition, Settings, Shared};
+use crate::partition::{GroupRange, Partition, Shared};
 use crate::producer::{Marker, Origin, ProducerState, TransactionVersion, Verdict, Verification};
 use crate::reader::PartitionReader;
 use crate::recovery;
+use crate::settings::Settings;
 
 /// Left in the folder by [`Storage::close`], and removed before anything is written.
 pub(crate) const CLEAN_FILE: &str = "clean-shutdown";
@@ -100,7 +101,7 @@ pub struct Storage<D: Disk> {
     pub(crate) shared: Shared<D>,
     pub(crate) journal: Journal<D>,
     pub(crate) catalog: Catalog,
-    slots: Vec<Option<Partition<D>>>,
+    pub(crate) slots: Vec<Option<Partition<D>>>,
     by_name: BTreeMap<TopicPartition, Slot>,
     by_id: BTreeMap<(TopicId, PartitionIndex), Slot>,
     /// Groups of this commit that are full, then the one that is being filled.
@@ -122,12 +123,15 @@ pub struct Storage<D: Disk> {
     /// Partitions with something that is in no segment yet, each once, in the order in which that began.
     unwritten: VecDeque<Slot>,
     unsynced_files: usize,
-    leftovers: Leftovers,
+    pub(crate) leftovers: Leftovers,
     pub(crate) leader_epoch: i32,
     is_space_low: bool,
     /// Why the last entry of new data was not taken, if it was not.
     refusal: Option<StageError>,
     is_checkpoint_running: bool,
+    /// A checkpoint would let files go.
+    pub(crate) wants_checkpoint: bool,
+    pub(crate) is_compaction_running: bool,
     failed: Option<JournalFailed>,
 }
 
@@ -168,6 +172,8 @@ impl<D: Disk> Storage<D> {
             is_space_low: false,
             refusal: None,
             is_checkpoint_running: false,
+            wants_checkpoint: false,
+            is_compaction_running: false,
             failed: None,
         }
     }
@@ -436,10 +442,10 @@ impl<D: Disk> Storage<D> {
         Ok(())
     }
 
-    /// Whether the journal has grown so far that a checkpoint should be made.
+    /// Whether the journal has grown so far that a checkpoint should be made, or files wait to be removed.
     pub fn is_checkpoint_due(&self) -> bool {
         let files_max = usize::try_from(self.config.journal_files_max).unwrap_or(usize::MAX);
-        !self.is_checkpoint_running && self.journal.files_in_use() >= files_max
+        !self.is_checkpoint_running && (self.wants_checkpoint || self.journal.files_in_use() >= files_max)
     }
 
     /// Commits, and prepares a checkpoint: the quick part, after which the storage may be used while
@@ -482,7 +488,7 @@ impl<D: Disk> Storage<D> {
         mark().map_err(|error| JournalFailed::new("making", &path, &error))
     }
 
-    fn check_failed(&self) -> Result<(), JournalFailed> {
+    pub(crate) fn check_failed(&self) -> Result<(), JournalFailed> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
@@ -681,7 +687,7 @@ impl<D: Disk> Storage<D> {
 
     fn add_logs(&mut self, topic_id: TopicId, indexes: std::ops::Range<PartitionIndex>) {
         let Some(topic) = self.catalog.topic_by_id(topic_id) else { return };
-        let settings = Settings::of(topic, self.config.segment_bytes);
+        let settings = Settings::of(topic, &self.config.topic_defaults, self.config.segment_bytes);
         let name = topic.name.clone();
         for index in indexes {
             let name = TopicPartition::new(name.clone(), index);
@@ -709,7 +715,7 @@ impl<D: Disk> Storage<D> {
 
     fn refresh_settings(&mut self, topic_id: TopicId) {
         let Some(topic) = self.catalog.topic_by_id(topic_id) else { return };
-        let settings = Settings::of(topic, self.config.segment_bytes);
+        let settings = Settings::of(topic, &self.config.topic_defaults, self.config.segment_bytes);
         let slots: Vec<Slot> = (0..topic.partitions).filter_map(|index| self.slot_by_id(topic_id, index)).collect();
         for slot in slots {
             if let Some(partition) = self.partition_mut(slot) {
@@ -878,6 +884,8 @@ impl<D: Disk> Storage<D> {
         for (slot, partition) in self.slots.iter_mut().enumerate() {
             let Some(partition) = partition else { continue };
             leftovers.files.extend(partition.drop_old_segments(&self.shared).into_iter().map(|path| (slot, path)));
+            let swaps = partition.files.segments().filter(|files| files.swap.is_some());
+            leftovers.swaps.extend(swaps.map(|files| (slot, files.segment.base_offset)));
             if partition.files.is_unsynced() {
                 let (unsynced, is_folder_unsynced) = partition.files.take_unsynced();
                 files.extend(unsynced);
@@ -890,6 +898,7 @@ impl<D: Disk> Storage<D> {
         }
         self.unsynced_files = 0;
         self.is_checkpoint_running = true;
+        self.wants_checkpoint = false;
         CheckpointWork {
             disk: Arc::clone(&self.shared.disk),
             directory: self.config.directory.clone(),
@@ -917,11 +926,14 @@ impl<D: Disk> Storage<D> {
                 base_offset: files.segment.base_offset,
                 log_bytes: files.segment.written_bytes(),
                 aborted_bytes: files.aborted_bytes,
+                stamps: files.stamps,
+                swap: files.swap,
             });
             encode_partition(
                 &mut bytes,
                 (partition.topic_id, partition.name.partition),
-                (partition.log_start_offset, partition.next_offset),
+                (partition.log_start_offset, partition.next_offset, partition.cleaned_end),
+                partition.files.last_swap,
                 segments,
                 &partition.producers,
             );
@@ -936,6 +948,14 @@ impl<D: Disk> Storage<D> {
         match done.result? {
             CheckpointOutcome::Written => {
                 self.journal.free_before(done.first_file_number);
+                for (slot, base_offset) in done.left.swaps {
+                    if let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut)
+                        && partition.finish_swap(base_offset, &mut self.shared).is_err()
+                    {
+                        // It keeps the name that this checkpoint knows; the next one tries again.
+                        self.wants_checkpoint = true;
+                    }
+                }
                 for (slot, path) in done.left.files {
                     // The folder of a partition that is gone was set aside with all its files.
                     if self.partition(slot).is_some() {
@@ -945,6 +965,7 @@ impl<D: Disk> Storage<D> {
             }
             CheckpointOutcome::NoSpace => {
                 self.leftovers.files.extend(done.left.files);
+                self.wants_checkpoint = true;
                 self.is_space_low = true;
             }
         }

@@ -52,11 +52,16 @@ pub(crate) fn create_topic(storage: &mut Storage<FaultyDisk>, name: &str, number
     storage.create_topic(&TopicName::from(name), topic_id(number), partitions, BTreeMap::new()).unwrap();
 }
 
-/// A batch with these values, from this producer, beginning at this sequence.
+/// A batch with these values, from this producer, beginning at this sequence. `k=v` has the key `k`, and `k=` is its tombstone.
 pub(crate) fn batch(producer: ProducerIdentity, sequence: i32, is_transactional: bool, values: &[&str]) -> Bytes {
     let mut builder = BatchBuilder::with_capacity(256);
     for value in values {
-        builder.append(NOW.0, None, Some(value.as_bytes()), []).unwrap();
+        let (key, value) = match value.split_once('=') {
+            Some((key, "")) => (Some(key.as_bytes()), None),
+            Some((key, _)) => (Some(key.as_bytes()), Some(value.as_bytes())),
+            None => (None, Some(value.as_bytes())),
+        };
+        builder.append(NOW.0, key, value, []).unwrap();
     }
     let options =
         BatchOptions { producer, base_sequence: Sequence(sequence), is_transactional, ..BatchOptions::default() };
@@ -122,10 +127,13 @@ pub(crate) fn read_all(
             if view.is_control() || (isolation == IsolationLevel::ReadCommitted && is_aborted) {
                 continue;
             }
-            for record in view.records().unwrap() {
+            let payload = view.decompress(1 << 20).unwrap();
+            for record in view.records_in(&payload) {
                 let record = record.unwrap();
                 if record.offset >= next {
-                    values.push((record.offset, String::from_utf8(record.value.unwrap().to_vec()).unwrap()));
+                    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                    let tombstone = || format!("{}=", text(record.key.unwrap()));
+                    values.push((record.offset, record.value.map_or_else(tombstone, text)));
                 }
             }
         }

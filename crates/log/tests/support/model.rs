@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use atonce_kernel::chance::Chance;
 use atonce_kernel::{Outcome, ProducerIdentity, TopicName, TopicPartition, Uuid};
-use atonce_log::{CheckpointWork, IsolationLevel, Origin, Storage};
+use atonce_log::{CheckpointWork, CompactionProgress, CompactionWork, IsolationLevel, Origin, Storage};
 use atonce_testkit::disk::FaultyDisk;
 
 use super::{NOW, append_verified, batch, marker, plain, read_all, topic_id};
@@ -45,7 +45,11 @@ pub(crate) fn look(storage: &Storage<FaultyDisk>) -> Snapshot {
         for index in 0..topic.partitions {
             let partition = TopicPartition::new(topic.name.clone(), index);
             let ends = storage.reader(&partition).unwrap().watermarks();
-            let read = |isolation| read_all(storage, &partition, ends.log_start_offset, isolation);
+            let is_compacted = topic.configs.contains_key("cleanup.policy");
+            let read = |isolation| {
+                let found = read_all(storage, &partition, ends.log_start_offset, isolation);
+                if is_compacted { last_of_each_key(found, isolation) } else { found }
+            };
             let producers = storage.producers(&partition).into_iter().map(|(id, state)| ProducerSnapshot {
                 id: id.0,
                 epoch: state.epoch().0,
@@ -69,6 +73,20 @@ pub(crate) fn look(storage: &Storage<FaultyDisk>) -> Snapshot {
     snapshot
 }
 
+/// All that is promised of a compacted log. What is not committed may be there or not.
+fn last_of_each_key(found: Vec<(i64, String)>, isolation: IsolationLevel) -> Vec<(i64, String)> {
+    if isolation == IsolationLevel::ReadUncommitted {
+        return Vec::new();
+    }
+    let mut last = BTreeMap::new();
+    for (offset, text) in found {
+        last.insert(text.split_once('=').unwrap().0.to_owned(), (offset, text));
+    }
+    let mut last: Vec<_> = last.into_values().filter(|(_, text)| !text.ends_with('=')).collect();
+    last.sort();
+    last
+}
+
 /// The same, as plain vectors.
 #[derive(Clone, Default)]
 pub(crate) struct Model {
@@ -84,6 +102,7 @@ pub(crate) struct Model {
 
 #[derive(Clone, Default)]
 struct ModelLog {
+    is_compacted: bool,
     start: i64,
     end: i64,
     records: Vec<(i64, String, Fate)>,
@@ -156,19 +175,23 @@ impl ModelLog {
     fn snapshot(&self) -> LogSnapshot {
         let first_open = self.producers.values().filter_map(|(_, open, _)| *open).min();
         let last_stable = first_open.map_or(self.end, |first| first.max(self.start));
-        let visible = |wanted: &dyn Fn(i64, Fate) -> bool| {
-            self.records
+        let visible = |isolation, wanted: &dyn Fn(i64, Fate) -> bool| {
+            let found = self
+                .records
                 .iter()
                 .filter(|(offset, _, fate)| *offset >= self.start && wanted(*offset, *fate))
                 .map(|(offset, value, _)| (*offset, value.clone()))
-                .collect()
+                .collect();
+            if self.is_compacted { last_of_each_key(found, isolation) } else { found }
         };
         LogSnapshot {
             start: self.start,
             end: self.end,
             last_stable,
-            committed: visible(&|offset, fate| offset < last_stable && fate == Fate::Committed),
-            uncommitted: visible(&|_, _| true),
+            committed: visible(IsolationLevel::ReadCommitted, &|offset, fate| {
+                offset < last_stable && fate == Fate::Committed
+            }),
+            uncommitted: visible(IsolationLevel::ReadUncommitted, &|_, _| true),
             producers: self
                 .producers
                 .iter()
@@ -196,11 +219,16 @@ impl Model {
         }
     }
 
-    fn values(&mut self, count: u64, length: usize) -> Vec<String> {
+    /// Values that nobody had; in the compacted topic with one of a few keys, and some tombstones.
+    fn values(&mut self, topic: &str, count: u64, length: usize) -> Vec<String> {
         (0..count)
             .map(|_| {
                 self.values += 1;
-                format!("{:0>length$}", self.values)
+                match topic {
+                    "k" if self.values.is_multiple_of(7) => format!("k{}=", self.values % 5),
+                    "k" => format!("k{}={:0>length$}", self.values % 5, self.values),
+                    _ => format!("{:0>length$}", self.values),
+                }
             })
             .collect()
     }
@@ -223,6 +251,9 @@ pub(crate) enum Step {
     Checkpoint,
     BeginCheckpoint,
     RunCheckpoint,
+    BeginCompaction,
+    StepCompaction,
+    FinishCompaction,
 }
 
 /// Why a run ended early: the storage said so.
@@ -237,12 +268,15 @@ pub(crate) struct Run {
     /// Units that were acknowledged.
     pub(crate) acknowledged: usize,
     checkpoint: Option<CheckpointWork<FaultyDisk>>,
+    compaction: Option<CompactionWork<FaultyDisk>>,
+    /// Compactions that took effect.
+    pub(crate) compactions: usize,
 }
 
 impl Run {
     pub(crate) fn new(storage: Storage<FaultyDisk>, model: Model) -> Self {
         let history = vec![model.snapshot()];
-        Self { storage, model, history, acknowledged: 0, checkpoint: None }
+        Self { storage, model, history, acknowledged: 0, checkpoint: None, compaction: None, compactions: 0 }
     }
 
     pub(crate) fn all(&mut self, steps: &[Step]) -> Result<(), Stopped> {
@@ -275,16 +309,47 @@ impl Run {
                 }
                 return Ok(());
             }
+            Step::BeginCompaction => {
+                if let Some(choice) = self.storage.choose_compaction(NOW)
+                    && self.compaction.is_none()
+                {
+                    self.compaction = self.storage.begin_compaction(&choice, NOW);
+                }
+                return Ok(());
+            }
+            Step::StepCompaction => {
+                if let Some(work) = &mut self.compaction {
+                    let _ = work.step();
+                }
+                return Ok(());
+            }
+            Step::FinishCompaction => {
+                if let Some(mut work) = self.compaction.take() {
+                    while work.step() == CompactionProgress::More {}
+                    self.compactions += usize::from(self.storage.finish_compaction(work.finish()).is_ok());
+                }
+                return Ok(());
+            }
             Step::CreateTopic { name, number, partitions, segment_bytes } => {
-                let configs: BTreeMap<String, String> =
+                let mut configs: BTreeMap<String, String> =
                     segment_bytes.iter().map(|bytes| ("segment.bytes".to_owned(), bytes.to_string())).collect();
+                let is_compacted = *name == "k";
+                if is_compacted {
+                    let compact = [
+                        ("cleanup.policy", "compact"),
+                        ("min.cleanable.dirty.ratio", "0"),
+                        ("delete.retention.ms", "0"),
+                    ];
+                    configs.extend(compact.map(|(key, value)| (key.to_owned(), value.to_owned())));
+                }
                 let id = topic_id(*number);
                 self.storage
                     .create_topic(&TopicName::from(*name), id, *partitions, configs.clone())
                     .map_err(|_| Stopped)?;
                 self.model.topics.insert((*name).to_owned(), (id, *partitions, configs));
                 for index in 0..*partitions {
-                    self.model.logs.insert(((*name).to_owned(), index), ModelLog::default());
+                    let log = ModelLog { is_compacted, ..ModelLog::default() };
+                    self.model.logs.insert(((*name).to_owned(), index), log);
                 }
             }
             Step::DeleteTopic { name } => {
@@ -317,7 +382,7 @@ impl Run {
                 self.model.next_producer_id += i64::from(*count);
             }
             Step::Plain { to, count, length } => {
-                let values = self.model.values(*count, *length);
+                let values = self.model.values(to.0, *count, *length);
                 let texts: Vec<&str> = values.iter().map(String::as_str).collect();
                 let to = (to.0.to_owned(), to.1);
                 let partition = TopicPartition::new(to.0.as_str(), to.1);
@@ -328,7 +393,7 @@ impl Run {
                 log.append(None, false, &values);
             }
             Step::Idempotent { to, id, count } => {
-                let values = self.model.values(*count, 10);
+                let values = self.model.values(to.0, *count, 10);
                 let texts: Vec<&str> = values.iter().map(String::as_str).collect();
                 let identity = ProducerIdentity::new(*id, 0);
                 let partition = TopicPartition::new(to.0, to.1);
@@ -345,7 +410,7 @@ impl Run {
                 let identity = ProducerIdentity::new(*id, epoch);
                 self.storage.begin_unit();
                 for (topic, index) in to {
-                    let values = self.model.values(*count, 10);
+                    let values = self.model.values(topic, *count, 10);
                     let texts: Vec<&str> = values.iter().map(String::as_str).collect();
                     let key = ((*topic).to_owned(), *index);
                     let log = self.model.logs.get_mut(&key).unwrap();
@@ -396,15 +461,17 @@ pub(crate) fn workload(seed: u64, units: u64) -> Vec<Step> {
         Step::ReserveIds(1000),
         Step::Commit,
         Step::CreateTopic { name: "c", number: 3, partitions: 1, segment_bytes: Some(300) },
+        Step::CreateTopic { name: "k", number: 4, partitions: 1, segment_bytes: Some(400) },
         Step::Commit,
     ];
-    let (mut number, mut partitions) = (3, 2);
+    let (mut number, mut partitions) = (4, 2);
     for unit in 0..units {
         let a = ("a", chance.below(2) as i32);
         let b = ("b", chance.below(2) as i32);
         let c = ("c", 0);
+        let k = ("k", 0);
         let id = 100 + chance.below(2) as i64;
-        let step = match chance.below(24) {
+        let step = match chance.below(44) {
             0..4 => Step::Plain { to: b, count: 1 + chance.below(3), length: 200 },
             4..6 => Step::Plain { to: a, count: 2, length: 1500 },
             6 => Step::Plain { to: c, count: 1, length: 200 },
@@ -425,6 +492,15 @@ pub(crate) fn workload(seed: u64, units: u64) -> Vec<Step> {
             }
             20 => Step::ReserveIds(10),
             21 => Step::AlterConfig { name: "a", value: chance.one_in(1, 2).then(|| unit.to_string()) },
+            24..33 => Step::Plain { to: k, count: 1 + chance.below(3), length: 20 },
+            33..37 => Step::Idempotent { to: k, id: 7, count: 1 + chance.below(2) },
+            37..42 => Step::Transactional { to: vec![k, b], id, count: 2 },
+            42 if chance.one_in(1, 3) => {
+                number += 1;
+                steps.push(Step::DeleteTopic { name: "k" });
+                Step::CreateTopic { name: "k", number, partitions: 1, segment_bytes: Some(400) }
+            }
+            42 | 43 => Step::End { id, outcome: Outcome::Commit },
             22 => {
                 partitions += 1;
                 Step::AddPartitions { name: "b", partitions }
@@ -439,6 +515,12 @@ pub(crate) fn workload(seed: u64, units: u64) -> Vec<Step> {
             }
         };
         steps.push(step);
+        match chance.below(6) {
+            0..2 => steps.push(Step::BeginCompaction),
+            2 => steps.push(Step::StepCompaction),
+            3..5 => steps.push(Step::FinishCompaction),
+            _ => {}
+        }
         match chance.below(12) {
             0..8 => steps.push(Step::Commit),
             8 => steps.push(Step::Checkpoint),

@@ -17,7 +17,7 @@ const COMPRESSION_MASK: i16 = 0b111;
 pub(super) const LOG_APPEND_TIME: i16 = 1 << 3;
 pub(super) const TRANSACTIONAL: i16 = 1 << 4;
 pub(super) const CONTROL: i16 = 1 << 5;
-const DELETE_HORIZON: i16 = 1 << 6;
+pub(super) const DELETE_HORIZON: i16 = 1 << 6;
 
 /// Who set the timestamps of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -47,6 +47,8 @@ impl Default for BatchOptions {
 pub struct BatchBuilder {
     bytes: BytesMut,
     base_timestamp: i64,
+    /// The base timestamp is not that of the first record.
+    has_base_timestamp: bool,
     max_timestamp: i64,
     next_offset_delta: i32,
     records_count: i32,
@@ -64,7 +66,19 @@ impl BatchBuilder {
     pub fn with_capacity(bytes: usize) -> Self {
         let mut buffer = BytesMut::with_capacity(BATCH_HEADER_BYTES + bytes);
         buffer.put_bytes(0, BATCH_HEADER_BYTES);
-        Self { bytes: buffer, base_timestamp: -1, max_timestamp: -1, next_offset_delta: 0, records_count: 0 }
+        Self {
+            bytes: buffer,
+            base_timestamp: -1,
+            has_base_timestamp: false,
+            max_timestamp: -1,
+            next_offset_delta: 0,
+            records_count: 0,
+        }
+    }
+
+    /// Lets timestamps count from `base_timestamp`, whatever the first record's is. Before the first record.
+    pub(super) fn count_from(&mut self, base_timestamp: i64) {
+        (self.base_timestamp, self.has_base_timestamp) = (base_timestamp, true);
     }
 
     /// Adds a record. Headers are key and value; an empty array is none.
@@ -106,7 +120,8 @@ impl BatchBuilder {
         if offset_delta < self.next_offset_delta {
             return Err(malformed("its offset is not above the one before it"));
         }
-        let base_timestamp = if index == 0 { timestamp } else { self.base_timestamp };
+        let is_first_base = index == 0 && !self.has_base_timestamp;
+        let base_timestamp = if is_first_base { timestamp } else { self.base_timestamp };
         let timestamp_delta = timestamp.checked_sub(base_timestamp).ok_or(malformed("its timestamp is too far off"))?;
         let headers = headers.into_iter();
         let (mut headers_count, mut headers_bytes) = (0_usize, 0_usize);
@@ -174,6 +189,19 @@ impl BatchBuilder {
     /// Panics: if there is no record; a batch without any is nothing that a broker takes.
     pub fn finish(self, options: &BatchOptions) -> Result<Bytes, RecordError> {
         assert!(self.records_count > 0, "a batch has at least one record");
+        let last_offset_delta = self.next_offset_delta - 1;
+        self.finish_rewritten(options, 0, last_offset_delta, None)
+    }
+
+    /// The same for a batch that was one before: with more attributes, its last offset and, if it is not that of the records,
+    /// its highest timestamp. It may be empty.
+    pub(super) fn finish_rewritten(
+        self,
+        options: &BatchOptions,
+        more_attributes: i16,
+        last_offset_delta: i32,
+        max_timestamp: Option<i64>,
+    ) -> Result<Bytes, RecordError> {
         let (mut bytes, compression) = (self.bytes, options.compression);
         if compression != Compression::None {
             let payload = bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default();
@@ -184,7 +212,7 @@ impl BatchBuilder {
             // Bytes taken over and back keep the one buffer.
             bytes = BytesMut::from(Bytes::from(compressed));
         }
-        let mut attributes = compression.codec();
+        let mut attributes = compression.codec() | more_attributes;
         if options.is_transactional {
             attributes |= TRANSACTIONAL;
         }
@@ -200,9 +228,9 @@ impl BatchBuilder {
         writer.put_i8(MAGIC);
         writer.put_u32(0);
         writer.put_i16(attributes);
-        writer.put_i32(self.next_offset_delta - 1);
+        writer.put_i32(last_offset_delta);
         writer.put_i64(self.base_timestamp);
-        writer.put_i64(self.max_timestamp);
+        writer.put_i64(max_timestamp.unwrap_or(self.max_timestamp));
         writer.put_i64(options.producer.id.0);
         writer.put_i16(options.producer.epoch.0);
         writer.put_i32(options.base_sequence.0);
