@@ -1,0 +1,40 @@
+//! `ConsumerGroupRegularExpressionKey`: embedded message, versions 0.
+//!
+//! Written by `cargo xtask generate` from `declarations`: change it there.
+
+use bytes::BytesMut;
+
+use crate::wire::{self, DecodeError, EncodeError, Message, Reader};
+
+/// The message: versions 0.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConsumerGroupRegularExpressionKey {
+    /// `string`.
+    pub group_id: String,
+    /// `string`.
+    pub regular_expression: String,
+}
+
+impl Message for ConsumerGroupRegularExpressionKey {
+    const NAME: &'static str = "ConsumerGroupRegularExpressionKey";
+    const VERSIONS: std::ops::RangeInclusive<i16> = 0..=0;
+
+    fn decode(reader: &mut Reader, version: i16) -> Result<Self, DecodeError> {
+        if !Self::VERSIONS.contains(&version) {
+            return Err(DecodeError::UnsupportedVersion { message: Self::NAME, version });
+        }
+        let mut message = Self::default();
+        message.group_id = reader.string(false)?;
+        message.regular_expression = reader.string(false)?;
+        Ok(message)
+    }
+
+    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+        if !Self::VERSIONS.contains(&version) {
+            return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
+        }
+        wire::put_string(writer, &self.group_id, false)?;
+        wire::put_string(writer, &self.regular_expression, false)?;
+        Ok(())
+    }
+}
