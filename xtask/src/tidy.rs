@@ -132,7 +132,7 @@ const PLACES: &[Place] = &[
     Place {
         folder: "coordinator",
         package: "atonce-coordinator",
-        purity: Purity::Pure { foreign: &["bytes", "thiserror"] },
+        purity: Purity::Pure { foreign: &["bytes", "regex", "thiserror", "twox-hash"] },
         may_name: &["atonce-kernel", "atonce-protocol"],
     },
     Place {

@@ -189,9 +189,10 @@ impl World {
 
     fn fetch(&mut self, partition: i32, require_stable: bool) -> (i64, ErrorCode) {
         let wanted = OffsetToFetch { topic_partition: TopicPartition::new("x", partition), topic_id: TopicId::ZERO };
-        let fetch = OffsetFetch { group: group(), partitions: Some(vec![wanted]), require_stable };
+        let fetch =
+            OffsetFetch { group: group(), partitions: Some(vec![wanted]), member: None, epoch: -1, require_stable };
         match self.ask(&Command::OffsetFetch(fetch)) {
-            Reply::OffsetsFetched(offsets) => (offsets[0].offset, offsets[0].error),
+            Reply::OffsetsFetched(Ok(offsets)) => (offsets[0].offset, offsets[0].error),
             other => panic!("{other:?}"),
         }
     }

@@ -246,7 +246,7 @@ fn respond(reply: &Reply, shape: Shape, version: i16) -> AnyResponse {
             AnyResponse::TxnOffsetCommit(asked.txn_offset_commit_response(Ok(answers)))
         }
         (Reply::OffsetsFetched(offsets), Shape::Fetch(asked)) => {
-            let groups: [(FetchAsked, Result<_, ErrorCode>); 1] = [(asked, Ok(offsets.clone()))];
+            let groups: [(FetchAsked, Result<_, ErrorCode>); 1] = [(asked, offsets.clone())];
             AnyResponse::OffsetFetch(wire::offset_fetch_response(&groups, version, &AllTopics))
         }
         (reply, _) => panic!("another kind of answer: {reply:?}"),

@@ -17,6 +17,11 @@
 //! | `fetch x-0 stable`, `fetch all` | OffsetFetch |
 //! | `delete-offsets x-0`, `delete-groups g`, `delete-partitions x-0` | what their names say |
 //! | `describe g`, `list states=Stable types=classic` | the queries |
+//! | `topics x:2 y:3` | the broker has these topics now, with so many partitions |
+//! | `a: enter topics=x pattern=x.*` | ConsumerGroupHeartbeat `v=1` of a member that joins; its id is the actor's name. `instance=`, `rebalance=30000`, `assignor=`, `rack=` |
+//! | `a: stay x-0 x-1` | the next one, in the epoch that the actor heard of last, with the partitions that it has (`all`: what it was given; none: it does not say; `nothing`). `epoch=`, and whatever `enter` can say |
+//! | `a: exit`, `a: away` | it leaves, for good or for a while |
+//! | `describe-consumers g` | ConsumerGroupDescribe |
 //! | `wait 1000` | time passes, with a tick at each deadline |
 //! | `crash` | all is lost but the log |
 //!
@@ -37,14 +42,21 @@ use atonce_coordinator::group::command::{
     DeleteGroups, DescribeGroups, Heartbeat, JoinGroup, LeaveGroup, ListGroups, MemberIdentity, OffsetCommit,
     OffsetDelete, OffsetFetch, OffsetToCommit, OffsetToFetch, SyncGroup, TxnOffsetCommit,
 };
+use atonce_coordinator::group::config::{ConsumerConfig, MigrationPolicy};
+use atonce_coordinator::group::consumer::assignor::Assignor;
+use atonce_coordinator::group::consumer::command::{ConsumerGroupDescribe, ConsumerGroupHeartbeat};
+use atonce_coordinator::group::consumer::record::Fact;
+use atonce_coordinator::group::consumer::{AssignedPartitions, MemberState, Partitions};
 use atonce_coordinator::group::record::GroupMetadata;
 use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Note, Record, Reply};
 use atonce_coordinator::{Decision, Waiter};
-use atonce_kernel::{GroupId, GroupInstanceId, MemberId, Outcome, ProducerIdentity, Timestamp, TopicPartition, Uuid};
+use atonce_kernel::{
+    GroupId, GroupInstanceId, MemberId, Outcome, ProducerIdentity, Timestamp, TopicName, TopicPartition, Uuid,
+};
 use bytes::Bytes;
 
 mod group_host;
-use group_host::{Host, partition, subscription};
+use group_host::{Host, partition, subscription, topic_id};
 
 const ARROW: &str = "→";
 
@@ -82,9 +94,19 @@ fn a_scenario_file_that_is_wrong_is_found_out() {
     assert_eq!(run(&right), right, "running changes nothing that is right");
 }
 
+/// Without delays, which few scenarios are about.
+fn config() -> GroupConfig {
+    let default = GroupConfig::default();
+    GroupConfig {
+        initial_rebalance_delay_ms: 0,
+        consumer: ConsumerConfig { assignment_interval_ms: 0, ..default.consumer.clone() },
+        ..default
+    }
+}
+
 /// The file with its right sides as they come out.
 fn run(text: &str) -> String {
-    let mut scenario = Scenario::new(GroupConfig { initial_rebalance_delay_ms: 0, ..GroupConfig::default() });
+    let mut scenario = Scenario::new(config());
     let mut output = String::new();
     for line in text.lines() {
         // What a command leads to may take several lines; only the first one begins with the command.
@@ -115,6 +137,9 @@ struct Actor {
     generation: Option<i32>,
     instance: Option<GroupInstanceId>,
     protocol: Option<String>,
+    /// In a consumer group: its epoch, and what it was given.
+    epoch: i32,
+    given: Partitions,
 }
 
 struct Scenario {
@@ -205,9 +230,24 @@ impl Scenario {
                     members_max: line.number("max", default.members_max),
                     offsets_retention_ms: line.number("retention", default.offsets_retention_ms),
                     offsets_retention_check_interval_ms: line.number("check", 600_000),
+                    consumer: ConsumerConfig {
+                        members_max: line.number("consumer-max", default.consumer.members_max),
+                        assignment_interval_ms: line.number("interval", 0),
+                        migration: MigrationPolicy::named(&line.text("migration", "bidirectional")).unwrap(),
+                        assignors: match line.options.get("assignors") {
+                            Some(names) => names.split(',').map(|name| Assignor::named(name).unwrap()).collect(),
+                            None => default.consumer.assignors.clone(),
+                        },
+                        ..default.consumer.clone()
+                    },
                     ..default
                 });
                 Vec::new()
+            }
+            "topics" => {
+                self.host.set_topics(&line.arguments);
+                let (now, decisions) = (self.host.now, self.host.tick());
+                decisions.iter().filter_map(|decision| self.show(Waiter(0), now, decision)).collect()
             }
             "wait" => {
                 let decisions = self.host.pass_ms(line.arguments[0].parse().unwrap());
@@ -216,7 +256,17 @@ impl Scenario {
             "crash" => {
                 self.host.crash();
                 let groups = self.host.shard.groups();
-                let shown: Vec<_> = groups.map(|(id, group)| self.show_group(id, group, self.host.now)).collect();
+                let mut shown: Vec<_> = groups.map(|(id, group)| self.show_group(id, group, self.host.now)).collect();
+                let consumers = self.host.shard.consumer_groups();
+                shown.extend(consumers.map(|(id, group)| {
+                    format!(
+                        "{id}: {:?} {}/{}, {} members",
+                        group.state(),
+                        group.epoch,
+                        group.target_epoch,
+                        group.members.len()
+                    )
+                }));
                 vec![format!("| {}", shown.join("; "))]
             }
             "marker" => {
@@ -295,6 +345,8 @@ impl Scenario {
                     .map(|(member, bytes)| (self.long(member), Bytes::from(bytes.to_owned())))
                     .collect(),
             }),
+            "enter" | "stay" | "exit" | "away" => Command::ConsumerGroupHeartbeat(self.consumer_heartbeat(line)),
+            "describe-consumers" => Command::ConsumerGroupDescribe(ConsumerGroupDescribe { groups: groups(line) }),
             "beat" => Command::Heartbeat(Heartbeat { group, generation, member, instance }),
             "leave" => Command::LeaveGroup(LeaveGroup { group, members: self.leaving(line, member, instance) }),
             "commit" => Command::OffsetCommit(OffsetCommit {
@@ -317,6 +369,8 @@ impl Scenario {
             }),
             "fetch" => Command::OffsetFetch(OffsetFetch {
                 group,
+                member,
+                epoch: line.number("epoch", -1),
                 require_stable: line.arguments.contains(&"stable"),
                 partitions: (!line.arguments.contains(&"all")).then(|| {
                     let named = line.arguments.iter().filter(|argument| **argument != "stable");
@@ -335,6 +389,56 @@ impl Scenario {
             }
             "list" => Command::ListGroups(ListGroups { states: line.list("states"), types: line.list("types") }),
             verb => panic!("no such verb: {verb}"),
+        }
+    }
+
+    fn consumer_heartbeat(&mut self, line: &Line<'_>) -> ConsumerGroupHeartbeat {
+        let joins = line.verb == "enter";
+        let actor = self.actors.entry(line.actor.to_owned()).or_default();
+        let epoch = match line.verb {
+            "enter" => 0,
+            "exit" => -1,
+            "away" => -2,
+            _ => actor.epoch,
+        };
+        let owned = match line.arguments.as_slice() {
+            [] if !joins => None,
+            [] | ["nothing"] => Some(Partitions::new()),
+            ["all"] => Some(actor.given.clone()),
+            named => {
+                let mut owned = Partitions::new();
+                for at in named.iter().map(|name| partition(name)) {
+                    owned.entry(topic_id(at.topic.as_str())).or_default().insert(at.partition);
+                }
+                Some(owned)
+            }
+        };
+        if let Some(instance) = line.options.get("instance") {
+            actor.instance = Some(GroupInstanceId::from(*instance));
+        }
+        actor.member = Some(MemberId::from(line.text("member", line.actor))).filter(|id| id.as_str() != "none");
+        let text = |name: &str| line.options.get(name).map(|text| Arc::from(*text));
+        ConsumerGroupHeartbeat {
+            version: line.number("v", 1),
+            group: line.group(),
+            member: actor.member.clone(),
+            epoch: line.number("epoch", epoch),
+            instance: actor.instance.clone(),
+            rack: text("rack"),
+            client_id: Arc::from(line.actor),
+            client_host: Arc::from("/127.0.0.1"),
+            rebalance_timeout_ms: match line.options.get("rebalance") {
+                Some(&"none") => None,
+                Some(text) => Some(text.parse().unwrap()),
+                None => joins.then_some(30_000),
+            },
+            topics: line
+                .options
+                .get("topics")
+                .map(|names| names.split(',').filter(|name| !name.is_empty()).map(TopicName::from).collect()),
+            pattern: text("pattern"),
+            assignor: text("assignor"),
+            owned,
         }
     }
 
@@ -381,7 +485,24 @@ impl Scenario {
                     }
                 }
                 Note::Seen { member, .. } => changes.push(format!("{} lives", self.short(member))),
-                Note::Search(_) => {}
+                Note::Clocks { group, member, clocks } => {
+                    let mut shown = format!("{} lives", self.short(member));
+                    let due = |at: Timestamp| at.ms_since(now);
+                    for (name, at) in [("gives up", clocks.rebalance), ("joins", clocks.join), ("syncs", clocks.sync)] {
+                        if let Some(at) = at {
+                            write!(shown, ", {name} within {} ms", due(at)).unwrap();
+                        }
+                    }
+                    changes.push(shown);
+                    if let Some(consumer) = self.host.shard.consumer_group(group) {
+                        changes.push(format!("{:?}", consumer.state()));
+                    }
+                }
+                Note::Search(_)
+                | Note::Topics(_)
+                | Note::Checked { .. }
+                | Note::PatternsResolved { .. }
+                | Note::Rescheduled { .. } => {}
             }
         }
         let replies = replies.join(", ");
@@ -418,9 +539,39 @@ impl Scenario {
                 actor.protocol.clone_from(&joined.protocol);
             }
             Reply::JoinGroup(Err(refused)) if refused.member.is_some() => actor.member.clone_from(&refused.member),
+            Reply::ConsumerGroupHeartbeat(Ok(beat)) => {
+                actor.member = Some(beat.member.clone());
+                actor.epoch = beat.epoch;
+                actor.generation = Some(beat.epoch);
+                if let Some(assignment) = &beat.assignment {
+                    actor.given.clone_from(assignment);
+                }
+            }
             _ => {}
         }
     }
+}
+
+/// `x-0 x-1`
+fn show_partitions(partitions: &Partitions) -> String {
+    let all = partitions.iter().flat_map(|(topic, all)| all.iter().map(|it| format!("{}-{it}", topic.0[0] as char)));
+    let shown = all.collect::<Vec<_>>().join(" ");
+    if shown.is_empty() { "nothing".to_owned() } else { shown }
+}
+
+/// `x-0@2`, given in epoch 2
+fn show_assigned(partitions: &AssignedPartitions) -> String {
+    let all = partitions
+        .iter()
+        .flat_map(|(topic, all)| all.iter().map(|(it, since)| format!("{}-{it}@{since}", topic.0[0] as char)));
+    let shown = all.collect::<Vec<_>>().join(" ");
+    if shown.is_empty() { "nothing".to_owned() } else { shown }
+}
+
+fn show_topics(topics: &[atonce_coordinator::group::consumer::DescribedTopic]) -> String {
+    let all = topics.iter().flat_map(|topic| topic.partitions.iter().map(|it| format!("{}-{it}", topic.name)));
+    let shown = all.collect::<Vec<_>>().join(" ");
+    if shown.is_empty() { "nothing".to_owned() } else { shown }
 }
 
 fn groups(line: &Line<'_>) -> Vec<GroupId> {
@@ -494,7 +645,36 @@ impl Scenario {
             }
             Reply::LeaveGroup(Err(error)) | Reply::OffsetsDeleted(Err(error)) => error.to_string(),
             Reply::OffsetsCommitted(answers) | Reply::OffsetsDeleted(Ok(answers)) => each(answers),
-            Reply::OffsetsFetched(offsets) => {
+            Reply::ConsumerGroupHeartbeat(Ok(beat)) => {
+                let given = beat.assignment.as_ref().map(|given| format!(" {}", show_partitions(given)));
+                format!("NONE {} in {}{}", self.short(&beat.member), beat.epoch, given.unwrap_or_default())
+            }
+            Reply::ConsumerGroupHeartbeat(Err(refused)) => {
+                format!("{}: {}", refused.error, refused.message.lines().next().unwrap_or_default())
+            }
+            Reply::ConsumerGroupsDescribed(groups) => {
+                let one = |it: &atonce_coordinator::group::consumer::wire::Described| match it {
+                    Ok(it) => {
+                        let member = |it: &atonce_coordinator::group::consumer::DescribedConsumer| {
+                            let protocol = if it.details.subscription.classic.is_some() { " (classic)" } else { "" };
+                            format!(
+                                "{}{protocol} in {}: {} of {}",
+                                self.short(&it.member),
+                                it.details.current.epoch,
+                                show_topics(&it.assignment),
+                                show_topics(&it.target)
+                            )
+                        };
+                        let members: Vec<_> = it.members.iter().map(member).collect();
+                        let (epoch, target) = (it.epoch, it.target_epoch);
+                        format!("{} {} {epoch}/{target} {} [{}]", it.group, it.state, it.assignor, members.join(", "))
+                    }
+                    Err((id, error, message)) => format!("{id} {error}: {message}"),
+                };
+                groups.iter().map(one).collect::<Vec<_>>().join("; ")
+            }
+            Reply::OffsetsFetched(Err(error)) => error.to_string(),
+            Reply::OffsetsFetched(Ok(offsets)) => {
                 let one = |it: &atonce_coordinator::group::reply::FetchedOffset| match it.error {
                     atonce_protocol::ErrorCode::None if it.metadata.is_empty() => {
                         format!("{}@{}", it.topic_partition, it.offset)
@@ -550,10 +730,56 @@ impl Scenario {
         match record {
             Record::Group { group, metadata: None } => format!("[{group} gone]"),
             Record::Group { metadata: Some(metadata), .. } => format!("[{}]", self.show_metadata(metadata)),
+            Record::Consumer { fact, .. } => format!("[{}]", self.show_fact(fact)),
             Record::Offset { topic_partition, value: Some(value), .. } => {
                 format!("[{topic_partition}@{}]", value.offset)
             }
             Record::Offset { topic_partition, value: None, .. } => format!("[{topic_partition} gone]"),
+        }
+    }
+
+    fn show_fact(&self, fact: &Fact) -> String {
+        match fact {
+            Fact::Epoch(Some(it)) => format!("epoch {}", it.epoch),
+            Fact::Epoch(None) => "group gone".to_owned(),
+            Fact::Member(id, Some(it)) => {
+                let topics: Vec<_> = it.topics.iter().map(ToString::to_string).collect();
+                let mut shown = format!("{} wants {}", self.short(id), topics.join(" "));
+                if !it.pattern.is_empty() {
+                    write!(shown, " /{}/", it.pattern).unwrap();
+                }
+                if let Some(instance) = &it.instance {
+                    write!(shown, " as {instance}").unwrap();
+                }
+                if it.classic.is_some() {
+                    shown.push_str(" (classic)");
+                }
+                shown
+            }
+            Fact::Member(id, None) => format!("{} gone", self.short(id)),
+            Fact::Target(Some(it)) => format!("target {}", it.epoch),
+            Fact::Target(None) => "target gone".to_owned(),
+            Fact::TargetMember(id, Some(it)) => format!("{} shall have {}", self.short(id), show_partitions(it)),
+            Fact::TargetMember(id, None) => format!("{} shall have no more", self.short(id)),
+            Fact::Current(id, Some(it)) => {
+                let state = match it.state {
+                    MemberState::Stable => "has",
+                    MemberState::UnrevokedPartitions => "keeps",
+                    MemberState::UnreleasedPartitions => "waits with",
+                    MemberState::Unknown => "is lost with",
+                };
+                let mut shown = format!("{} in {} {state} {}", self.short(id), it.epoch, show_assigned(&it.assigned));
+                if !it.revoking.is_empty() {
+                    write!(shown, ", gives up {}", show_assigned(&it.revoking)).unwrap();
+                }
+                shown
+            }
+            Fact::Current(id, None) => format!("{} has no more", self.short(id)),
+            Fact::Pattern(pattern, Some(it)) => {
+                let topics: Vec<_> = it.topics.iter().map(ToString::to_string).collect();
+                format!("/{pattern}/ is {}", topics.join(" ")).trim_end().to_owned()
+            }
+            Fact::Pattern(pattern, None) => format!("/{pattern}/ gone"),
         }
     }
 

@@ -318,7 +318,7 @@ impl Generator<'_> {
         if !self.is_option(field) {
             return Ok(self.read_type(&field.kind));
         }
-        let null = self.read_nullable(&field.kind)?;
+        let null = self.read_nullable(field)?;
         if always {
             return Ok(null);
         }
@@ -343,11 +343,15 @@ impl Generator<'_> {
         }
     }
 
-    fn read_nullable(&self, kind: &Type) -> Result<String> {
+    fn read_nullable(&self, field: &Field) -> Result<String> {
         let compact = self.compact();
-        Ok(match kind {
+        Ok(match &field.kind {
             Type::String => format!("reader.nullable_string({compact})?"),
             Type::Bytes | Type::Records => format!("reader.nullable_bytes({compact})?"),
+            // In a tagged field the mark is a varint.
+            Type::Struct(name) if field.tag.is_some() => {
+                format!("if reader.unsigned_varint()? > 0 {{ Some({name}::decode(reader, version)?) }} else {{ None }}")
+            }
             Type::Struct(name) => {
                 format!("if reader.is_present()? {{ Some({name}::decode(reader, version)?) }} else {{ None }}")
             }
@@ -459,10 +463,14 @@ impl Generator<'_> {
                 "wire::put_nullable_array(writer, {value}.as_deref(), {compact}, {})?;",
                 self.element_writer(element)
             ),
-            _ => format!(
-                "match &{value} {{ Some(value) => {{ writer.put_i8(1); value.encode(writer, version)?; }} \
-                 None => writer.put_i8(-1), }}"
-            ),
+            _ => {
+                // One and nought are the same as varints, which is what marks a tagged field.
+                let absent = if field.tag.is_some() { 0 } else { -1 };
+                format!(
+                    "match &{value} {{ Some(value) => {{ writer.put_i8(1); value.encode(writer, version)?; }} \
+                     None => writer.put_i8({absent}), }}"
+                )
+            }
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) const API: Api =
 
 /// What one may do with a group, where nobody is denied anything: a bit for each of read, delete and describe, and for
 /// describing and altering its settings.
-const ALL_GROUP_OPERATIONS: i32 = 0b1101_0100_1000;
+pub(super) const ALL_GROUP_OPERATIONS: i32 = 0b1101_0100_1000;
 
 fn handle(engine: &mut Engine, call: &Call, mut request: DescribeGroupsRequest, reply: Reply<DescribeGroupsResponse>) {
     super::without_repetition(&mut request.groups, String::clone);

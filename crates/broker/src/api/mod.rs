@@ -12,6 +12,8 @@ mod add_partitions_to_txn;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod api_versions;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;
@@ -108,6 +110,8 @@ pub(crate) const SERVED: &[Api] = &[
     describe_producers::API,
     describe_transactions::API,
     list_transactions::API,
+    consumer_group_heartbeat::API,
+    consumer_group_describe::API,
     list_config_resources::API,
     describe_topic_partitions::API,
 ];

@@ -1,7 +1,7 @@
 //! OffsetFetch (key 9), versions 1 to 10: what groups have committed.
 //!
 //! - 2: all topics. 3: throttle time. 5: leader epochs. 6: flexible. 7: refuse what a transaction has not decided yet
-//!   (KIP-447). 8: several groups. 9: member and epoch of the newer group protocol (not served). 10: topic ids.
+//!   (KIP-447). 8: several groups. 9: member and epoch of the newer group protocol (KIP-848). 10: topic ids.
 
 use atonce_coordinator::group::{Command, Reply as Decided, wire};
 use atonce_protocol::messages::offset_fetch_request::OffsetFetchRequest;
@@ -20,7 +20,7 @@ fn handle(engine: &mut Engine, call: &Call, request: OffsetFetchRequest, reply: 
         .map(|(fetch, asked)| {
             let partition = engine.group_partition(&fetch.group);
             let answer = match engine.groups_now(partition, &Command::OffsetFetch(fetch), None) {
-                Ok(Decided::OffsetsFetched(offsets)) => Ok(offsets),
+                Ok(Decided::OffsetsFetched(offsets)) => offsets,
                 Ok(_) => Err(ErrorCode::UnknownServerError),
                 Err(code) => Err(code),
             };

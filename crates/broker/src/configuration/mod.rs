@@ -295,6 +295,16 @@ impl Properties {
             group_session_timeout_ms_min: self.number("group.min.session.timeout.ms"),
             group_session_timeout_ms_max: self.number("group.max.session.timeout.ms"),
             group_members_max: self.number("group.max.size"),
+            consumer_assignment_interval_ms: self.number("group.consumer.assignment.interval.ms"),
+            consumer_assignors: self
+                .value("group.consumer.assignors")
+                .split(',')
+                .map(|name| name.trim().to_owned())
+                .collect(),
+            consumer_heartbeat_interval_ms: self.number("group.consumer.heartbeat.interval.ms"),
+            consumer_members_max: self.number("group.consumer.max.size"),
+            consumer_migration_policy: self.value("group.consumer.migration.policy").to_owned(),
+            consumer_session_timeout_ms: self.number("group.consumer.session.timeout.ms"),
             properties: self.clone(),
         }
     }
@@ -325,6 +335,12 @@ pub(crate) struct Settings {
     pub(crate) group_session_timeout_ms_min: i32,
     pub(crate) group_session_timeout_ms_max: i32,
     pub(crate) group_members_max: usize,
+    pub(crate) consumer_assignment_interval_ms: i32,
+    pub(crate) consumer_assignors: Vec<String>,
+    pub(crate) consumer_heartbeat_interval_ms: i32,
+    pub(crate) consumer_members_max: usize,
+    pub(crate) consumer_migration_policy: String,
+    pub(crate) consumer_session_timeout_ms: i32,
     /// What was set by hand, for those who ask.
     pub(crate) properties: Properties,
 }

@@ -7,8 +7,12 @@
 //! **What it does not know**: what any command means.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Record, Reply};
+use atonce_coordinator::group::config::{ConsumerConfig, MigrationPolicy};
+use atonce_coordinator::group::consumer::assignor::Assignor;
+use atonce_coordinator::group::consumer::topics::{TopicShape, TopicsImage};
+use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Note, Record, Reply};
 use atonce_coordinator::{Context, Entry, Shard, Waiter};
 use atonce_kernel::{GroupId, Offset, Timestamp, TopicPartition};
 use atonce_log::{Marker, Origin, VerificationGuard};
@@ -27,10 +31,21 @@ const TICK_RETRY_MS: i64 = 1000;
 /// Runs once the coordinator has answered.
 type Continuation = Box<dyn FnOnce(&mut Engine, Reply) + Send>;
 
+/// The picture of the topics that the shards have. It is made anew when a consumer group needs it, not with each topic.
+#[derive(Debug, Default)]
+struct TopicsShown {
+    /// The picture's number; larger with each, also over restarts.
+    version: i64,
+    is_stale: bool,
+    /// There is, or was, a consumer group.
+    is_needed: bool,
+}
+
 /// The shards, and who waits for them.
 pub(super) struct GroupHost {
     pub(super) shards: Vec<GroupCoordinator>,
     waiting: BTreeMap<Waiter, Continuation>,
+    topics: TopicsShown,
     /// After a tick that could not be logged: no other before this.
     no_tick_before: Timestamp,
 }
@@ -44,15 +59,28 @@ impl GroupHost {
             members_max: settings.group_members_max,
             offset_metadata_max: settings.offset_metadata_bytes_max,
             offsets_retention_ms: settings.offsets_retention_ms,
+            consumer: ConsumerConfig {
+                heartbeat_interval_ms: settings.consumer_heartbeat_interval_ms,
+                session_timeout_ms: settings.consumer_session_timeout_ms,
+                members_max: settings.consumer_members_max,
+                assignors: settings.consumer_assignors.iter().filter_map(|name| Assignor::named(name)).collect(),
+                migration: MigrationPolicy::named(&settings.consumer_migration_policy).unwrap_or_default(),
+                assignment_interval_ms: settings.consumer_assignment_interval_ms,
+            },
             ..GroupConfig::default()
         };
         let shards = (0..settings.offsets_partitions).map(|_| GroupCoordinator::new(config.clone())).collect();
-        Self { shards, waiting: BTreeMap::new(), no_tick_before: Timestamp::NONE }
+        Self { shards, waiting: BTreeMap::new(), topics: TopicsShown::default(), no_tick_before: Timestamp::NONE }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let deadlines = self.shards.iter().filter_map(Shard::next_deadline);
         deadlines.min().map(|deadline| deadline.max(self.no_tick_before))
+    }
+
+    /// Topics are not what they were.
+    pub(super) fn topics_have_changed(&mut self) {
+        self.topics.is_stale = true;
     }
 
     pub(super) fn partitions(&self) -> i32 {
@@ -114,6 +142,7 @@ impl Engine {
         command: &Command,
         guard: Option<VerificationGuard>,
     ) -> Result<Option<Reply>, ErrorCode> {
+        self.show_topics_to_groups(command);
         let context =
             Context { now: self.now, waiter, fresh_producer_id: self.fresh_producer_id()?, fresh_uuid: self.uuid() };
         let shard = self.groups.shard(partition).ok_or(ErrorCode::NotCoordinator)?;
@@ -137,6 +166,33 @@ impl Engine {
             }
         }
         Ok(own)
+    }
+
+    /// Gives the shards a new picture of the topics, if they need one and it is not what they have.
+    fn show_topics_to_groups(&mut self, command: &Command) {
+        let asks = matches!(command, Command::ConsumerGroupHeartbeat(_) | Command::ConsumerGroupDescribe(_));
+        if asks && !self.groups.topics.is_needed {
+            self.groups.topics = TopicsShown { is_needed: true, is_stale: true, ..self.groups.topics };
+        }
+        let shown = &mut self.groups.topics;
+        if !shown.is_stale || !shown.is_needed {
+            return;
+        }
+        shown.is_stale = false;
+        shown.version = self.now.0.max(shown.version + 1);
+        let topics = self.storage.catalog().topics();
+        let topics =
+            topics.map(|topic| (topic.name.clone(), TopicShape { id: topic.id, partitions: topic.partitions }));
+        let image = Arc::new(TopicsImage::new(shown.version, topics));
+        for shard in &mut self.groups.shards {
+            shard.note(&Note::Topics(Arc::clone(&image)));
+        }
+    }
+
+    /// After recovery: whether there are consumer groups, who have to know the topics.
+    pub(super) fn look_for_consumer_groups(&mut self) {
+        let mut shards = self.groups.shards.iter();
+        self.groups.topics.is_needed = shards.any(|shard| shard.consumer_groups().next().is_some());
     }
 
     /// Stages the records as one batch, and applies them.

@@ -43,6 +43,7 @@ impl Engine {
         for partition in 0..self.groups.partitions() {
             self.replay_groups(partition)?;
         }
+        self.look_for_consumer_groups();
         for partition in 0..self.transactions.partitions() {
             self.settle_again(partition);
         }

@@ -182,8 +182,14 @@ impl Engine {
                 made?;
             }
         }
-        self.changed_topics.insert(name);
+        self.topic_has_changed(name);
         Ok(id)
+    }
+
+    /// The topic is to be shown anew, to those who read and to groups.
+    fn topic_has_changed(&mut self, name: TopicName) {
+        self.changed_topics.insert(name);
+        self.groups.topics_have_changed();
     }
 
     /// Deletes a topic. Open transactions and groups forget it.
@@ -191,7 +197,7 @@ impl Engine {
         let name = TopicName::from(name);
         let partitions = self.storage.catalog().topic_by_id(id).map_or(0, |topic| topic.partitions);
         self.storage.delete_topic(id)?;
-        self.changed_topics.insert(name.clone());
+        self.topic_has_changed(name.clone());
         self.forget_topic_in_transactions(&name);
         let partitions = (0..partitions).map(|partition| TopicPartition::new(name.clone(), partition)).collect();
         self.forget_partitions_in_groups(partitions);
@@ -207,7 +213,7 @@ impl Engine {
         }
         if !validate_only {
             self.storage.add_partitions(id, count)?;
-            self.changed_topics.insert(TopicName::from(name));
+            self.topic_has_changed(TopicName::from(name));
         }
         Ok(())
     }
@@ -232,7 +238,7 @@ impl Engine {
                 self.storage.alter_config(topic.id, key, Some(value))?;
             }
         }
-        self.changed_topics.insert(TopicName::from(name));
+        self.topic_has_changed(TopicName::from(name));
         Ok(())
     }
 
@@ -279,7 +285,7 @@ impl Engine {
     /// Has every topic shown anew with the next commit.
     pub(super) fn change_all_topics(&mut self) {
         let names: Vec<TopicName> = self.storage.catalog().topics().map(|topic| topic.name.clone()).collect();
-        self.changed_topics.extend(names);
+        names.into_iter().for_each(|name| self.topic_has_changed(name));
     }
 }
 

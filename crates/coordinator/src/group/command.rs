@@ -6,6 +6,8 @@ use atonce_kernel::{GroupId, GroupInstanceId, MemberId, Offset, ProducerIdentity
 use bytes::Bytes;
 
 use super::classic::JoinProtocol;
+use super::consumer::command::{ConsumerGroupDescribe, ConsumerGroupHeartbeat};
+use super::consumer::topics::TopicsImage;
 
 /// A command to a [`GroupCoordinator`](super::GroupCoordinator).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,10 @@ pub enum Command {
     Heartbeat(Heartbeat),
     /// Leave, or have static members removed.
     LeaveGroup(LeaveGroup),
+    /// Join, stay in, or leave a consumer group.
+    ConsumerGroupHeartbeat(ConsumerGroupHeartbeat),
+    /// Show consumer groups with their members.
+    ConsumerGroupDescribe(ConsumerGroupDescribe),
     /// Store offsets, at once.
     OffsetCommit(OffsetCommit),
     /// Store offsets as part of a transaction: pending until its marker. The host appends the decision's records as
@@ -35,6 +41,8 @@ pub enum Command {
     DeleteGroups(DeleteGroups),
     /// These partitions are no more: nobody needs offsets in them. Answered with nothing.
     PartitionsDeleted(Vec<TopicPartition>),
+    /// The broker's topics are others now. Answered with nothing. The host says it before the first command, too.
+    TopicsChanged(Arc<TopicsImage>),
     /// Time has passed. Answered with nothing to this caller.
     Tick,
 }
@@ -49,6 +57,9 @@ impl Command {
             | Self::SyncGroup(_)
             | Self::Heartbeat(_)
             | Self::LeaveGroup(_)
+            | Self::ConsumerGroupHeartbeat(_)
+            | Self::ConsumerGroupDescribe(_)
+            | Self::TopicsChanged(_)
             | Self::OffsetCommit(_)
             | Self::OffsetFetch(_)
             | Self::OffsetDelete(_)
@@ -199,6 +210,10 @@ pub struct OffsetFetch {
     pub group: GroupId,
     /// Which partitions; `None`: all that have an offset.
     pub partitions: Option<Vec<OffsetToFetch>>,
+    /// Who asks, if a member of a consumer group.
+    pub member: Option<MemberId>,
+    /// The epoch that it is in; negative from others.
+    pub epoch: i32,
     /// Refuse a partition for which a transaction holds an offset that is not decided yet (KIP-447).
     pub require_stable: bool,
 }

@@ -9,7 +9,7 @@ use super::classic::{Classic, State};
 use super::command::{OffsetCommit, OffsetToCommit, TxnOffsetCommit};
 use super::record::{CommittedOffset, NAME_BYTES_MAX, Record};
 use super::reply::Reply;
-use super::{GroupCoordinator, Note};
+use super::{GroupCoordinator, Kind, Note, consumer};
 use crate::shard::{Context, Decision};
 
 /// Stores offsets: one record each.
@@ -22,25 +22,27 @@ use crate::shard::{Context, Decision};
 ///   `UnknownMemberId` to a stranger while there are members; `RebalanceInProgress` in `CompletingRebalance`. Refuses one with
 ///   `OffsetMetadataTooLarge`.
 /// Durability: the answer leaves when the records are durable.
-/// Source: KIP-62, KIP-211 (expiry), KIP-345; KIP-848 for the error of version 9.
+///   In a consumer group, as [`consumer`](super::consumer) says: by the member's epoch.
+/// Source: KIP-62, KIP-211 (expiry), KIP-345; KIP-848 for the error of version 9, KIP-1251 for older epochs.
 pub(super) fn decide(shard: &GroupCoordinator, context: &Context, commit: &OffsetCommit) -> Decision<GroupCoordinator> {
     if commit.group.as_str().len() > NAME_BYTES_MAX {
         return refuse_all(context, &commit.offsets, ErrorCode::InvalidGroupId);
     }
-    let group = shard.groups.get(&commit.group).map(|group| &group.classic);
+    let group = shard.groups.get(&commit.group).map(|group| &group.kind);
     let claim = Claim {
         generation: commit.generation,
         member: commit.member.as_ref(),
         instance: commit.instance.as_ref(),
         names_missing_groups: commit.version >= 9,
         transactional: false,
+        version: commit.version,
     };
-    if let Err(error) = claim.validate(group) {
+    if let Err(error) = claim.validate(group, &commit.offsets) {
         return refuse_all(context, &commit.offsets, error);
     }
     let expire_timestamp = commit.retention_ms.map(|retention_ms| context.now.plus_ms(retention_ms));
     let mut decision = store(shard, context, &commit.group, &commit.offsets, expire_timestamp);
-    if let (Some(group), Some(member)) = (group, &commit.member) {
+    if let (Some(Kind::Classic { classic: group, .. }), Some(member)) = (group, &commit.member) {
         match group.state {
             State::Stable { .. } | State::PreparingRebalance { .. } => {
                 decision.notes.extend(Note::seen(context, &commit.group, group, member));
@@ -75,8 +77,13 @@ pub(super) fn decide_in_transaction(
         instance: commit.instance.as_ref(),
         names_missing_groups: commit.version >= 6,
         transactional: true,
+        version: commit.version,
     };
-    if let Err(error) = claim.validate(shard.groups.get(&commit.group).map(|group| &group.classic)) {
+    let group = shard.groups.get(&commit.group).map(|group| &group.kind);
+    if let Err(error) = claim.validate(group, &commit.offsets) {
+        // Older versions do not know the word.
+        let is_unknown = error == ErrorCode::StaleMemberEpoch && commit.version < 6;
+        let error = if is_unknown { ErrorCode::IllegalGeneration } else { error };
         return refuse_all(context, &commit.offsets, error);
     }
     store(shard, context, &commit.group, &commit.offsets, None)
@@ -90,17 +97,33 @@ struct Claim<'a> {
     /// Its version knows `GroupIdNotFound`.
     names_missing_groups: bool,
     transactional: bool,
+    version: i16,
 }
 
 impl Claim<'_> {
-    fn validate(&self, group: Option<&Classic>) -> Result<(), ErrorCode> {
-        let Some(group) = group else {
-            return match self.generation {
+    fn validate(&self, group: Option<&Kind>, offsets: &[OffsetToCommit]) -> Result<(), ErrorCode> {
+        match group {
+            Some(Kind::Classic { classic, .. }) => self.validate_in(classic),
+            Some(Kind::Consumer(group)) => {
+                let committer = consumer::Committer {
+                    member: self.member,
+                    has_instance: self.instance.is_some(),
+                    epoch: self.generation,
+                    is_transactional: self.transactional,
+                    version: self.version,
+                };
+                let partitions = offsets.iter().map(|offset| (offset.topic_id, offset.topic_partition.partition));
+                consumer::validate_commit(group, committer, partitions)
+            }
+            None => match self.generation {
                 ..0 => Ok(()),
                 0.. if self.names_missing_groups => Err(ErrorCode::GroupIdNotFound),
                 0.. => Err(ErrorCode::IllegalGeneration),
-            };
-        };
+            },
+        }
+    }
+
+    fn validate_in(&self, group: &Classic) -> Result<(), ErrorCode> {
         if self.generation < 0 && group.state == State::Empty {
             return Ok(());
         }

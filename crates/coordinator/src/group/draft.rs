@@ -42,10 +42,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Begins with a group that is made here.
-    pub(super) fn of_new(shard: &'a GroupCoordinator, context: &Context, id: &'a GroupId) -> Self {
-        let group = Classic::new(context.now);
-        let mut draft = Self {
+    /// Begins with a group that was of another kind until now.
+    pub(super) fn beginning_with(
+        shard: &'a GroupCoordinator,
+        context: &Context,
+        id: &'a GroupId,
+        group: Classic,
+    ) -> Self {
+        Self {
             config: &shard.config,
             now: context.now,
             waiter: context.waiter,
@@ -54,9 +58,24 @@ impl<'a> Draft<'a> {
             before: None,
             records: Vec::new(),
             replies: Vec::new(),
-        };
+        }
+    }
+
+    /// Begins with a group that is made here, in the place of what `records` remove.
+    pub(super) fn in_the_place_of(
+        shard: &'a GroupCoordinator,
+        context: &Context,
+        id: &'a GroupId,
+        records: Vec<Record>,
+    ) -> Self {
+        let mut draft = Self { records, ..Self::beginning_with(shard, context, id, Classic::new(context.now)) };
         draft.record();
         draft
+    }
+
+    /// Begins with a group that is made here.
+    pub(super) fn of_new(shard: &'a GroupCoordinator, context: &Context, id: &'a GroupId) -> Self {
+        Self::in_the_place_of(shard, context, id, Vec::new())
     }
 
     /// The decision.

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use atonce_kernel::{TopicId, TopicPartition};
 use atonce_protocol::ErrorCode;
 
-use super::GroupCoordinator;
 use super::command::OffsetFetch;
 use super::offsets::Stored;
 use super::reply::{FetchedOffset, Reply};
+use super::{GroupCoordinator, consumer};
 use crate::shard::{Context, Decision};
 
 /// Reads offsets. A group that is not there has none; that is not an error.
 ///
 /// Shape: nothing changes.
 /// Retry: safe.
-/// Refuses one with `UnstableOffsetCommit` if only stable ones are wanted and a transaction that is still open would move it.
+/// Refuses all, in a consumer group: `UnknownMemberId`, `StaleMemberEpoch` if a member and its epoch are named. Refuses one with `UnstableOffsetCommit` if only stable ones are wanted and a transaction that is still open would move it.
 /// Durability: the offsets read may be staged only; the answer waits for the journal position that holds them, like
 ///   any other.
 /// Source: KIP-447 (`require_stable`), KIP-709 (many groups), KIP-848 (topic ids).
@@ -31,6 +31,11 @@ pub(super) fn decide(shard: &GroupCoordinator, context: &Context, fetch: &Offset
         };
         stored.filter(is_same_topic).map_or_else(|| no_offset(at, topic_id), |stored| found(at, topic_id, stored))
     };
+    if let Some(group) = shard.consumer_group(&fetch.group)
+        && let Err(error) = consumer::validate_fetch(group, fetch.member.as_ref(), fetch.epoch)
+    {
+        return Decision::reply(context.waiter, Reply::OffsetsFetched(Err(error)));
+    }
     let offsets = match &fetch.partitions {
         Some(partitions) => partitions
             .iter()
@@ -45,7 +50,7 @@ pub(super) fn decide(shard: &GroupCoordinator, context: &Context, fetch: &Offset
             .map(|(at, stored)| one(at, stored.value.topic_id, Some(stored)))
             .collect(),
     };
-    Decision::reply(context.waiter, Reply::OffsetsFetched(offsets))
+    Decision::reply(context.waiter, Reply::OffsetsFetched(Ok(offsets)))
 }
 
 fn no_offset(at: &TopicPartition, topic_id: TopicId) -> FetchedOffset {

@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use atonce_kernel::{GroupId, TopicPartition};
 use atonce_protocol::ErrorCode;
 
-use super::GroupCoordinator;
-use super::classic::State;
 use super::command::{DeleteGroups, OffsetDelete};
 use super::record::Record;
 use super::reply::Reply;
 use super::subscription::Subscribed;
+use super::{GroupCoordinator, Kind, consumer};
 use crate::shard::{Context, Decision};
 
 /// Forgets offsets, those that open transactions hold too.
@@ -30,11 +29,14 @@ pub(super) fn offset_delete(
         return refuse(ErrorCode::InvalidGroupId);
     }
     let Some(group) = shard.groups.get(&delete.group) else { return refuse(ErrorCode::GroupIdNotFound) };
-    let is_empty = group.classic.state == State::Empty;
-    if !is_empty && !group.classic.has_consumers() {
+    let has_consumers = match &group.kind {
+        Kind::Classic { classic, .. } => classic.has_consumers(),
+        Kind::Consumer(_) => true,
+    };
+    if !group.is_empty() && !has_consumers {
         return refuse(ErrorCode::NonEmptyGroup);
     }
-    let subscribed = Subscribed::of(&group.classic);
+    let subscribed = Subscribed::of_kind(&group.kind);
     let mut doomed = BTreeSet::new();
     let answers = delete
         .partitions
@@ -70,15 +72,13 @@ pub(super) fn delete_groups(
     let mut answers: Vec<(GroupId, ErrorCode)> = Vec::with_capacity(delete.groups.len());
     let mut asked = BTreeSet::new();
     for id in delete.groups.iter().filter(|id| asked.insert(*id)) {
-        let error = match shard.groups.get(id).map(|group| &group.classic.state) {
+        let error = match shard.groups.get(id) {
             None => ErrorCode::GroupIdNotFound,
-            Some(State::Empty) => {
-                records.extend(remove_group(shard, id));
+            Some(group) if group.is_empty() => {
+                records.extend(remove_group(shard, context, id));
                 ErrorCode::None
             }
-            Some(State::PreparingRebalance { .. } | State::CompletingRebalance { .. } | State::Stable { .. }) => {
-                ErrorCode::NonEmptyGroup
-            }
+            Some(_) => ErrorCode::NonEmptyGroup,
         };
         answers.push((id.clone(), error));
     }
@@ -98,11 +98,14 @@ pub(super) fn partitions_deleted(
 }
 
 /// Tombstones for a group and all its offsets, pending ones too.
-pub(super) fn remove_group(shard: &GroupCoordinator, id: &GroupId) -> Vec<Record> {
+pub(super) fn remove_group(shard: &GroupCoordinator, context: &Context, id: &GroupId) -> Vec<Record> {
     let committed = shard.offsets.of_group(id).map(|(at, _)| at);
     let all: BTreeSet<_> = committed.chain(shard.offsets.pending_of_group(id)).collect();
     let mut records = tombstones(all.into_iter().map(|at| (id.clone(), at.clone())));
-    records.push(Record::Group { group: id.clone(), metadata: None });
+    match shard.groups.get(id).map(|group| &group.kind) {
+        Some(Kind::Consumer(group)) => records.extend(consumer::tombstones(shard, context, id, group)),
+        Some(Kind::Classic { .. }) | None => records.push(Record::Group { group: id.clone(), metadata: None }),
+    }
     records
 }
 

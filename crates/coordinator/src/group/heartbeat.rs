@@ -5,7 +5,7 @@ use atonce_protocol::ErrorCode;
 use super::classic::State;
 use super::command::Heartbeat;
 use super::reply::Reply;
-use super::{GroupCoordinator, Note};
+use super::{GroupCoordinator, Kind, Note, consumer};
 use crate::shard::{Context, Decision};
 
 /// Gives the member its whole session again.
@@ -20,21 +20,25 @@ pub(super) fn decide(shard: &GroupCoordinator, context: &Context, beat: &Heartbe
     if beat.group.as_str().is_empty() {
         return refuse(ErrorCode::InvalidGroupId);
     }
-    let Some(group) = shard.groups.get(&beat.group) else { return refuse(ErrorCode::UnknownMemberId) };
-    let id = match group.classic.validate_member(beat.member.as_ref(), beat.instance.as_ref()) {
+    let group = match shard.groups.get(&beat.group).map(|group| &group.kind) {
+        Some(Kind::Classic { classic, .. }) => classic,
+        Some(Kind::Consumer(group)) => return consumer::classic_heartbeat(context, beat, group),
+        None => return refuse(ErrorCode::UnknownMemberId),
+    };
+    let id = match group.validate_member(beat.member.as_ref(), beat.instance.as_ref()) {
         Ok(id) => id,
         Err(error) => return refuse(error),
     };
-    if beat.generation != group.classic.generation {
+    if beat.generation != group.generation {
         return refuse(ErrorCode::IllegalGeneration);
     }
-    let answer = match group.classic.state {
+    let answer = match group.state {
         State::Empty => return refuse(ErrorCode::UnknownMemberId),
         State::PreparingRebalance { .. } => ErrorCode::RebalanceInProgress,
         State::CompletingRebalance { .. } | State::Stable { .. } => ErrorCode::None,
     };
     Decision {
-        notes: Note::seen(context, &beat.group, &group.classic, id).into_iter().collect(),
+        notes: Note::seen(context, &beat.group, group, id).into_iter().collect(),
         ..Decision::reply(context.waiter, Reply::Heartbeat(answer))
     }
 }

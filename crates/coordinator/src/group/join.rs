@@ -6,12 +6,12 @@ use atonce_kernel::MemberId;
 use atonce_protocol::ErrorCode;
 use bytes::Bytes;
 
-use super::GroupCoordinator;
 use super::classic::{Member, State, Waiting, Window};
 use super::command::JoinGroup;
 use super::draft::Draft;
 use super::record::NAME_BYTES_MAX;
 use super::reply::{JoinRefused, Reply};
+use super::{GroupCoordinator, Kind, consumer};
 use crate::shard::{Context, Decision};
 
 /// Ids given out and not used yet, in one group. A client that asks and never comes could have any number of them; the one
@@ -26,6 +26,8 @@ const PENDING_MAX: usize = 1_000;
 ///   hears of the generation as it is.
 /// Retry: safe with an id; the older request is sent away. Without one (before version 4) each retry is a new
 ///   member, which its time-out removes.
+/// In a consumer group with members, as [`consumer`](super::consumer) says; one without members becomes a classic group again.
+///
 /// Refuses, in this order: `InvalidGroupId` if empty or longer than a record can say, `InvalidRequest` if another
 ///   name is; `InvalidSessionTimeout` outside the limits; `UnknownMemberId` if an
 ///   id is given and there is no group; `GroupMaxSizeReached`; `InconsistentGroupProtocol` without a protocol in common;
@@ -47,10 +49,17 @@ pub(super) fn decide(shard: &GroupCoordinator, context: &Context, join: &JoinGro
     if !(least..=most).contains(&join.session_timeout_ms) {
         return refuse(ErrorCode::InvalidSessionTimeout);
     }
-    let mut draft = match (shard.groups.get(&join.group), &join.member) {
-        (Some(group), _) => Draft::of(shard, context, &join.group, &group.classic),
+    let mut draft = match (shard.groups.get(&join.group).map(|group| &group.kind), &join.member) {
+        (Some(Kind::Classic { classic, .. }), _) => Draft::of(shard, context, &join.group, classic),
+        (Some(Kind::Consumer(group)), _) if !group.members.is_empty() => {
+            return consumer::classic_join(shard, context, join, group);
+        }
+        (Some(Kind::Consumer(group)), None) => {
+            let ended = consumer::tombstones(shard, context, &join.group, group);
+            Draft::in_the_place_of(shard, context, &join.group, ended)
+        }
         (None, None) => Draft::of_new(shard, context, &join.group),
-        (None, Some(_)) => return refuse(ErrorCode::UnknownMemberId),
+        (Some(Kind::Consumer(_)) | None, Some(_)) => return refuse(ErrorCode::UnknownMemberId),
     };
     let fresh_id = || fresh_member_id(context, join);
     match &join.member {

@@ -2,11 +2,11 @@
 
 use atonce_protocol::ErrorCode;
 
-use super::GroupCoordinator;
 use super::classic::State;
 use super::command::{LeaveGroup, MemberIdentity};
 use super::draft::Draft;
 use super::reply::{MemberLeft, Reply};
+use super::{GroupCoordinator, Kind, consumer};
 use crate::shard::{Context, Decision};
 
 /// Lets members go, each judged alone, and then begins one rebalance for all of them.
@@ -21,10 +21,12 @@ pub(super) fn decide(shard: &GroupCoordinator, context: &Context, leave: &LeaveG
     if leave.group.as_str().is_empty() {
         return answer(Err(ErrorCode::InvalidGroupId));
     }
-    let Some(group) = shard.groups.get(&leave.group) else {
-        return answer(Ok(leave.members.iter().map(|who| left(who, ErrorCode::UnknownMemberId)).collect()));
+    let group = match shard.groups.get(&leave.group).map(|group| &group.kind) {
+        Some(Kind::Classic { classic, .. }) => classic,
+        Some(Kind::Consumer(group)) => return consumer::classic_leave(shard, context, leave, group),
+        None => return answer(Ok(leave.members.iter().map(|who| left(who, ErrorCode::UnknownMemberId)).collect())),
     };
-    let mut draft = Draft::of(shard, context, &leave.group, &group.classic);
+    let mut draft = Draft::of(shard, context, &leave.group, group);
     let members: Vec<MemberLeft> =
         leave.members.iter().map(|who| left(who, draft.leave(who).err().unwrap_or(ErrorCode::None))).collect();
     if members.iter().any(|member| member.error == ErrorCode::None) {

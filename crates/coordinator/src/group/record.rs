@@ -1,7 +1,8 @@
 //! The durable facts of a group coordinator, and their bytes in `__consumer_offsets`.
 //!
-//! A key begins with its type, an i16: 0 and 1 are offsets, 2 a classic group. Others belong to other kinds of groups
-//! (KIP-848, share, streams) and are skipped, as KIP-915 asks of types that one does not know.
+//! A key begins with its type, an i16: 0 and 1 are offsets, 2 a classic group; those of consumer groups stand in
+//! [`consumer::record`](super::consumer::record). Others belong to other kinds of groups (share, streams) and are skipped, as KIP-915 asks of
+//! types that one does not know.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use atonce_protocol::messages::offset_commit_key::OffsetCommitKey;
 use atonce_protocol::messages::offset_commit_value::OffsetCommitValue;
 use atonce_protocol::{DecodeError, EncodeError, Message, Reader};
 use bytes::{BufMut, Bytes, BytesMut};
+
+use super::consumer::record::Fact;
 
 /// Key types of this machine's records. Both of an offset's mean the same.
 const OFFSET_KEY_OLD: i16 = 0;
@@ -38,6 +41,13 @@ pub enum Record {
         group: GroupId,
         /// How it stands; `None`: it is no more.
         metadata: Option<GroupMetadata>,
+    },
+    /// A fact about a consumer group.
+    Consumer {
+        /// Which group.
+        group: GroupId,
+        /// What.
+        fact: Fact,
     },
     /// A committed offset. In a transaction it is pending until the marker.
     Offset {
@@ -117,6 +127,7 @@ impl Record {
                 let value = metadata.as_ref().map(|metadata| metadata.to_value().encode_versioned(GROUP_VALUE_VERSION));
                 Ok((key, value.transpose()?))
             }
+            Self::Consumer { group, fact } => fact.encode(group),
             Self::Offset { group, topic_partition, value } => {
                 let key = OffsetCommitKey {
                     group: group.to_string(),
@@ -148,20 +159,23 @@ impl Record {
                 let metadata = value.map(GroupMetadata::decode).transpose()?;
                 Ok(Some(Self::Group { group: GroupId::from(key.group), metadata }))
             }
-            _ => Ok(None),
+            key_type => {
+                let fact = Fact::decode(key_type, key, value)?;
+                Ok(fact.map(|(group, fact)| Self::Consumer { group, fact }))
+            }
         }
     }
 }
 
 /// The key's names behind its type. The names themselves have one version.
-fn encode_key<K: Message>(key_type: i16, names: &K) -> Result<Bytes, EncodeError> {
+pub(super) fn encode_key<K: Message>(key_type: i16, names: &K) -> Result<Bytes, EncodeError> {
     let mut key = BytesMut::new();
     key.put_i16(key_type);
     names.encode(&mut key, 0)?;
     Ok(key.freeze())
 }
 
-fn decode_key<K: Message>(mut behind_type: Reader) -> Result<K, DecodeError> {
+pub(super) fn decode_key<K: Message>(mut behind_type: Reader) -> Result<K, DecodeError> {
     let names = K::decode(&mut behind_type, 0)?;
     behind_type.finish()?;
     Ok(names)

@@ -7,6 +7,9 @@ use atonce_kernel::{GroupId, GroupInstanceId, MemberId, Offset, TopicId, TopicPa
 use atonce_protocol::ErrorCode;
 use bytes::Bytes;
 
+use super::consumer::wire::Described;
+pub use super::consumer::{Beat, Refused};
+
 /// An answer of a [`GroupCoordinator`](super::GroupCoordinator). A refusal is data, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -18,11 +21,15 @@ pub enum Reply {
     Heartbeat(ErrorCode),
     /// To LeaveGroup: one by one, in the order asked, or one error for all.
     LeaveGroup(Result<Vec<MemberLeft>, ErrorCode>),
+    /// To ConsumerGroupHeartbeat.
+    ConsumerGroupHeartbeat(Result<Beat, Refused>),
+    /// To ConsumerGroupDescribe, in the order asked.
+    ConsumerGroupsDescribed(Vec<Described>),
     /// To OffsetCommit and TxnOffsetCommit: each partition asked for, in that order. An error of the whole request stands at
     /// each of them.
     OffsetsCommitted(Vec<(TopicPartition, ErrorCode)>),
-    /// To OffsetFetch: each partition asked for, in that order, or all that there are, sorted.
-    OffsetsFetched(Vec<FetchedOffset>),
+    /// To OffsetFetch: each partition asked for, in that order, or all that there are, sorted; or one error for all.
+    OffsetsFetched(Result<Vec<FetchedOffset>, ErrorCode>),
     /// To OffsetDelete.
     OffsetsDeleted(Result<Vec<(TopicPartition, ErrorCode)>, ErrorCode>),
     /// To DescribeGroups, in the order asked.
@@ -154,11 +161,11 @@ pub struct ListedGroup {
     pub protocol_type: String,
     /// Where it stands.
     pub state: GroupState,
-    /// All groups of this machine are classic ones.
+    /// Its kind.
     pub group_type: GroupType,
 }
 
-/// Where a classic group stands.
+/// Where a group stands. Some are of classic groups only, some of consumer groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupState {
     /// No members; offsets, perhaps.
@@ -167,6 +174,10 @@ pub enum GroupState {
     PreparingRebalance,
     /// A generation has begun; the leader's assignment is awaited.
     CompletingRebalance,
+    /// The target assignment is older than the group's epoch.
+    Assigning,
+    /// Members are on their way to the target assignment.
+    Reconciling,
     /// All know what is theirs.
     Stable,
     /// Not there (any more).
@@ -179,6 +190,8 @@ impl fmt::Display for GroupState {
             Self::Empty => "Empty",
             Self::PreparingRebalance => "PreparingRebalance",
             Self::CompletingRebalance => "CompletingRebalance",
+            Self::Assigning => "Assigning",
+            Self::Reconciling => "Reconciling",
             Self::Stable => "Stable",
             Self::Dead => "Dead",
         })
@@ -190,12 +203,15 @@ impl fmt::Display for GroupState {
 pub enum GroupType {
     /// JoinGroup and SyncGroup; the leader, a client, assigns.
     Classic,
+    /// ConsumerGroupHeartbeat; the coordinator assigns.
+    Consumer,
 }
 
 impl fmt::Display for GroupType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Classic => "classic",
+            Self::Consumer => "consumer",
         })
     }
 }

@@ -6,15 +6,15 @@ use atonce_kernel::GroupId;
 use atonce_protocol::ErrorCode;
 use bytes::Bytes;
 
-use super::GroupCoordinator;
 use super::classic::Classic;
 use super::command::{DescribeGroups, ListGroups};
 use super::reply::{DescribedGroup, DescribedMember, GroupState, GroupType, ListedGroup, Reply};
+use super::{GroupCoordinator, Kind, consumer};
 use crate::shard::{Context, Decision};
 
 /// Shows groups with their members.
 ///
-/// Shape: nothing changes. A group that is not there is `Dead`.
+/// Shape: nothing changes. A group that is not there, or a consumer group, is `Dead`.
 /// Refuses one with `GroupIdNotFound`, from version 6 on.
 /// Source: KIP-1043 for version 6.
 pub(super) fn describe(
@@ -25,8 +25,8 @@ pub(super) fn describe(
     let groups = describe
         .groups
         .iter()
-        .map(|id| match shard.groups.get(id) {
-            Some(group) => described(id, &group.classic),
+        .map(|id| match shard.group(id) {
+            Some(group) => described(id, group),
             None => dead(id, describe.version),
         })
         .collect();
@@ -44,11 +44,19 @@ pub(super) fn list(shard: &GroupCoordinator, context: &Context, list: &ListGroup
     let groups = shard
         .groups
         .iter()
-        .map(|(id, group)| ListedGroup {
-            group: id.clone(),
-            protocol_type: group.classic.protocol_type.clone().unwrap_or_default(),
-            state: group.classic.name_of_state(),
-            group_type: GroupType::Classic,
+        .map(|(id, group)| match &group.kind {
+            Kind::Classic { classic, .. } => ListedGroup {
+                group: id.clone(),
+                protocol_type: classic.protocol_type.clone().unwrap_or_default(),
+                state: classic.name_of_state(),
+                group_type: GroupType::Classic,
+            },
+            Kind::Consumer(group) => ListedGroup {
+                group: id.clone(),
+                protocol_type: "consumer".to_owned(),
+                state: consumer::state_of(group),
+                group_type: GroupType::Consumer,
+            },
         })
         .filter(|group| passes(&list.states, group.state.to_string()))
         .filter(|group| passes(&list.types, group.group_type.to_string()))

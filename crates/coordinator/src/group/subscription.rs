@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use atonce_kernel::TopicName;
 use bytes::Bytes;
 
+use super::Kind;
 use super::classic::{Classic, State};
 
 /// The topics that a group's members read.
@@ -22,7 +23,14 @@ pub(super) enum Subscribed {
 }
 
 impl Subscribed {
-    pub(super) fn of(group: &Classic) -> Self {
+    pub(super) fn of_kind(group: &Kind) -> Self {
+        match group {
+            Kind::Classic { classic, .. } => Self::of(classic),
+            Kind::Consumer(group) => Self::To(group.topics().into_iter().cloned().collect()),
+        }
+    }
+
+    fn of(group: &Classic) -> Self {
         if !group.has_consumers() {
             return Self::Nothing;
         }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use atonce_kernel::MemberId;
 use atonce_protocol::ErrorCode;
 
-use super::GroupCoordinator;
 use super::classic::{State, Waiting};
 use super::command::SyncGroup;
 use super::draft::Draft;
 use super::reply::{Reply, Synced};
+use super::{GroupCoordinator, Kind, consumer};
 use crate::shard::{Context, Decision};
 
 /// Ends a rebalance (the leader's), or waits for that, or fetches what was assigned.
@@ -30,8 +30,11 @@ pub(super) fn decide(shard: &GroupCoordinator, context: &Context, sync: &SyncGro
     if sync.group.as_str().is_empty() {
         return refuse(ErrorCode::InvalidGroupId);
     }
-    let Some(group) = shard.groups.get(&sync.group) else { return refuse(ErrorCode::UnknownMemberId) };
-    let group = &group.classic;
+    let group = match shard.groups.get(&sync.group).map(|group| &group.kind) {
+        Some(Kind::Classic { classic, .. }) => classic,
+        Some(Kind::Consumer(group)) => return consumer::classic_sync(shard, context, sync, group),
+        None => return refuse(ErrorCode::UnknownMemberId),
+    };
     let id = match group.validate_member(sync.member.as_ref(), sync.instance.as_ref()) {
         Ok(id) => id,
         Err(error) => return refuse(error),

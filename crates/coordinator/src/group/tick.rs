@@ -11,7 +11,7 @@ use super::draft::Draft;
 use super::forget::{remove_group, tombstones};
 use super::record::{CommittedOffset, Record};
 use super::subscription::Subscribed;
-use super::{Group, GroupCoordinator, Note};
+use super::{Group, GroupCoordinator, Kind, Note, consumer};
 use crate::shard::{Context, Decision};
 
 /// Tombstones that one tick decides upon, before it leaves the rest to the next: a decision is held in memory, and its
@@ -39,7 +39,10 @@ pub enum Search {
 pub(super) fn decide(shard: &GroupCoordinator, context: &Context) -> Decision<GroupCoordinator> {
     let due = shard.wakeups.first().filter(|(at, _)| *at <= context.now);
     if let Some((id, group)) = due.and_then(|(_, id)| shard.groups.get_key_value(id)) {
-        return wake(shard, context, id, &group.classic);
+        return match &group.kind {
+            Kind::Classic { classic, .. } => wake(shard, context, id, classic),
+            Kind::Consumer(group) => consumer::wake(shard, context, id, group),
+        };
     }
     match &shard.search {
         Search::Unplanned => plan_search(shard, context),
@@ -148,7 +151,7 @@ fn search(shard: &GroupCoordinator, context: &Context, after: Option<&GroupId>) 
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut records: Vec<Record> = Vec::new();
     for (id, group) in shard.groups.range::<GroupId, _>((start, Bound::Unbounded)) {
-        records.extend(expire(shard, context.now, id, group));
+        records.extend(expire(shard, context, id, group));
         if records.len() >= TOMBSTONES_PER_TICK {
             let notes = vec![Note::Search(Search::After(id.clone()))];
             return Decision { records, notes, ..Decision::nothing() };
@@ -159,24 +162,28 @@ fn search(shard: &GroupCoordinator, context: &Context, after: Option<&GroupId>) 
 
 /// Tombstones for the offsets of a group that have expired, and for the group if it is left with nothing. A partition for
 /// which a transaction is open keeps its offset, and its group.
-fn expire(shard: &GroupCoordinator, now: Timestamp, id: &GroupId, group: &Group) -> Vec<Record> {
-    let classic = &group.classic;
-    let subscribed = Subscribed::of(classic);
-    let Some(since) = retention_begins(classic, &subscribed) else { return Vec::new() };
+fn expire(shard: &GroupCoordinator, context: &Context, id: &GroupId, group: &Group) -> Vec<Record> {
+    let subscribed = Subscribed::of_kind(&group.kind);
+    let since = match &group.kind {
+        Kind::Classic { classic, .. } => retention_begins(classic, &subscribed),
+        // Nobody records when such a group became empty.
+        Kind::Consumer(_) => Some(RetentionBegins::WithCommit),
+    };
+    let Some(since) = since else { return Vec::new() };
     let expired: BTreeSet<_> = shard
         .offsets
         .of_group(id)
         .filter(|(at, stored)| {
             !subscribed.contains(&at.topic)
                 && !shard.offsets.is_pending(id, at)
-                && is_expired(&shard.config, now, since, &stored.value)
+                && is_expired(&shard.config, context.now, since, &stored.value)
         })
         .map(|(at, _)| at.clone())
         .collect();
     let all = shard.offsets.of_group(id).count() == expired.len();
-    let is_unused = classic.state == State::Empty && classic.pending.is_empty();
+    let is_unused = group.is_empty() && group.classic().is_none_or(|classic| classic.pending.is_empty());
     if all && is_unused && !shard.offsets.has_open_transaction(id) {
-        return remove_group(shard, id);
+        return remove_group(shard, context, id);
     }
     tombstones(expired.into_iter().map(|at| (id.clone(), at)))
 }

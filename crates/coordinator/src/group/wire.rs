@@ -448,7 +448,7 @@ pub fn offset_fetch(request: &OffsetFetchRequest, version: i16, topics: &dyn Top
             let asked = asked.iter().map(|topic| (topic.name.as_str(), TopicId::ZERO, &topic.partition_indexes));
             asked.collect::<Vec<_>>()
         });
-        return vec![fetch_of_group(&request.group_id, asked, require_stable, None)];
+        return vec![fetch_of_group(&request.group_id, (None, -1), asked, require_stable, None)];
     }
     let by_id = (version >= OFFSET_FETCH_BY_ID).then_some(topics);
     let groups = request.groups.iter().map(|group| {
@@ -456,13 +456,15 @@ pub fn offset_fetch(request: &OffsetFetchRequest, version: i16, topics: &dyn Top
             let asked = asked.iter().map(|topic| (topic.name.as_str(), topic.topic_id, &topic.partition_indexes));
             asked.collect::<Vec<_>>()
         });
-        fetch_of_group(&group.group_id, asked, require_stable, by_id)
+        let who = (group.member_id.as_deref().and_then(member_id), group.member_epoch);
+        fetch_of_group(&group.group_id, who, asked, require_stable, by_id)
     });
     groups.collect()
 }
 
 fn fetch_of_group(
     group: &str,
+    (member, epoch): (Option<MemberId>, i32),
     asked: Option<Vec<(&str, TopicId, &Vec<i32>)>>,
     require_stable: bool,
     by_id: Option<&dyn Topics>,
@@ -488,7 +490,7 @@ fn fetch_of_group(
         topics.collect::<Vec<_>>()
     });
     let partitions = asked.is_some().then_some(wanted);
-    let fetch = OffsetFetch { group: GroupId::from(group), partitions, require_stable };
+    let fetch = OffsetFetch { group: GroupId::from(group), partitions, member, epoch, require_stable };
     (fetch, FetchAsked { group: group.to_owned(), topics: asked })
 }
 

@@ -14,11 +14,14 @@ use atonce_coordinator::group::command::{
     Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, OffsetCommit, OffsetFetch, OffsetToCommit, OffsetToFetch,
     SyncGroup, TxnOffsetCommit,
 };
+use atonce_coordinator::group::consumer::MemberState;
+use atonce_coordinator::group::consumer::topics::{TopicShape, TopicsImage};
 use atonce_coordinator::group::reply::{JoinRefused, Joined};
 use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Note, Record, Reply};
 use atonce_coordinator::{Context, Decision, Entry, Shard, Waiter};
 use atonce_kernel::{
-    GroupId, GroupInstanceId, MemberId, Outcome, ProducerId, ProducerIdentity, Timestamp, TopicPartition, Uuid,
+    GroupId, GroupInstanceId, MemberId, Outcome, ProducerId, ProducerIdentity, Timestamp, TopicName, TopicPartition,
+    Uuid,
 };
 use atonce_protocol::ErrorCode;
 use bytes::Bytes;
@@ -75,7 +78,7 @@ impl Host {
             }
         }
         match command {
-            Command::Tick | Command::PartitionsDeleted(_) => {}
+            Command::Tick | Command::PartitionsDeleted(_) | Command::TopicsChanged(_) => {}
             _ => assert!(self.waiting.insert(waiter)),
         }
         for (waiter, reply) in &decision.replies {
@@ -127,7 +130,9 @@ impl Host {
 
     /// Loses all but the log, and replays that.
     pub(crate) fn crash(&mut self) {
+        let topics = Arc::clone(self.shard.topics());
         self.shard = replay(&self.log, &self.config);
+        self.shard.note(&Note::Topics(topics));
         self.waiting.clear();
         self.check();
         for (id, group) in self.shard.groups() {
@@ -138,8 +143,65 @@ impl Host {
         }
     }
 
+    /// Shows the shard other topics: `x:2` is topic x with two partitions.
+    pub(crate) fn set_topics(&mut self, topics: &[&str]) {
+        let version = self.shard.topics().version() + 1;
+        let topics = topics.iter().map(|topic| {
+            let (name, partitions) = topic.split_once(':').expect("topic:partitions");
+            let partitions = partitions.parse().expect("a number");
+            (TopicName::from(name), TopicShape { id: topic_id(name), partitions })
+        });
+        let image = TopicsImage::new(version, topics);
+        let decision = self.ask(&Command::TopicsChanged(Arc::new(image)));
+        assert!(decision.records.is_empty() && decision.replies.is_empty());
+    }
+
+    /// What holds of consumer groups in every state.
+    fn check_consumer_groups(&self) {
+        for (id, group) in self.shard.consumer_groups() {
+            let mut in_use = BTreeSet::new();
+            for (member_id, member) in &group.members {
+                let current = &member.current;
+                for (topic, partitions) in current.assigned.iter().chain(&current.revoking) {
+                    assert!(!partitions.is_empty(), "{id}: {member_id} has no partition of {topic}");
+                    for (partition, since) in partitions {
+                        assert!(in_use.insert((*topic, *partition)), "{id}: {topic}-{partition} is {member_id}'s, too");
+                        assert!(*since <= group.epoch, "{id}: {topic}-{partition} was given in an epoch to come");
+                    }
+                }
+                assert!(current.epoch <= group.target_epoch, "{id}: {member_id} is further on than the target");
+                assert_eq!(
+                    current.state == MemberState::UnrevokedPartitions
+                        || current.epoch == -2 && current.revoking.is_empty(),
+                    !current.revoking.is_empty() || current.epoch == -2 && current.revoking.is_empty(),
+                    "{id}: {member_id} gives up what it must, and then only: {current:?}"
+                );
+                if let Some(instance) = &member.subscription.instance {
+                    assert_eq!(group.instances.get(instance), Some(member_id), "{id}: {member_id}'s own name");
+                }
+            }
+            let named = group.members.values().filter(|member| member.subscription.instance.is_some()).count();
+            assert_eq!(group.instances.len(), named, "{id}: names of members only");
+            let mut targeted = BTreeSet::new();
+            for (member_id, target) in &group.targets {
+                assert!(group.members.contains_key(member_id), "{id}: a target for {member_id}, who is gone");
+                for (topic, partitions) in target {
+                    for partition in partitions {
+                        assert!(targeted.insert((topic, partition)), "{id}: {topic}-{partition} is meant for two");
+                    }
+                }
+            }
+            assert!(group.target_epoch <= group.epoch, "{id}: the target is of the group's epoch, or an older one");
+            assert!(group.soft.clocks.keys().all(|member| group.members.contains_key(member)));
+            if !group.members.is_empty() {
+                assert!(self.shard.next_deadline().is_some(), "{id}: who is silent is put out in the end");
+            }
+        }
+    }
+
     /// What holds in every state.
     pub(crate) fn check(&self) {
+        self.check_consumer_groups();
         let mut held = BTreeSet::new();
         for (id, group) in self.shard.groups() {
             let joining =
@@ -212,6 +274,11 @@ pub(crate) fn replay(log: &[Logged], config: &GroupConfig) -> GroupCoordinator {
         apply(&mut shard, offset, logged);
     }
     shard
+}
+
+/// The id of a topic of that name; its first letter tells.
+pub(crate) fn topic_id(name: &str) -> Uuid {
+    Uuid([name.as_bytes()[0]; 16])
 }
 
 /// `x-0` is partition 0 of topic x.
@@ -400,9 +467,15 @@ impl Host {
     /// The offset of `x-0`, and its error.
     pub(crate) fn fetch(&mut self, require_stable: bool) -> (i64, ErrorCode) {
         let wanted = OffsetToFetch { topic_partition: partition("x-0"), topic_id: Uuid::ZERO };
-        let fetch = OffsetFetch { group: GroupId::from("g"), partitions: Some(vec![wanted]), require_stable };
+        let fetch = OffsetFetch {
+            group: GroupId::from("g"),
+            partitions: Some(vec![wanted]),
+            member: None,
+            epoch: -1,
+            require_stable,
+        };
         match only(&self.ask(&Command::OffsetFetch(fetch))) {
-            Reply::OffsetsFetched(offsets) => (offsets[0].offset, offsets[0].error),
+            Reply::OffsetsFetched(Ok(offsets)) => (offsets[0].offset, offsets[0].error),
             other => panic!("{other:?}"),
         }
     }

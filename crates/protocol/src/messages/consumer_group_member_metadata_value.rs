@@ -69,8 +69,11 @@ impl Message for ConsumerGroupMemberMetadataValue {
         reader.tagged_fields(&mut unknown, |tag, reader| {
             match tag {
                 0 => {
-                    message.classic_member_metadata =
-                        if reader.is_present()? { Some(ClassicMemberMetadata::decode(reader, version)?) } else { None }
+                    message.classic_member_metadata = if reader.unsigned_varint()? > 0 {
+                        Some(ClassicMemberMetadata::decode(reader, version)?)
+                    } else {
+                        None
+                    }
                 }
                 _ => return Ok(false),
             }
@@ -100,7 +103,7 @@ impl Message for ConsumerGroupMemberMetadataValue {
                         writer.put_i8(1);
                         value.encode(writer, version)?;
                     }
-                    None => writer.put_i8(-1),
+                    None => writer.put_i8(0),
                 }
                 Ok(())
             })?;

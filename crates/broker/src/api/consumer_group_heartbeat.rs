@@ -1,0 +1,32 @@
+//! ConsumerGroupHeartbeat (key 68), versions 0 and 1: joins a consumer group, stays in it, leaves it (KIP-848).
+//!
+//! - 1: subscription by pattern; the member chooses its id.
+
+use atonce_coordinator::group::{Command, Reply as Decided, consumer, wire};
+use atonce_protocol::messages::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
+use atonce_protocol::messages::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
+use atonce_protocol::{ApiKey, ErrorCode};
+
+use super::{Api, Call, Reply};
+use crate::engine::Engine;
+
+pub(super) const API: Api =
+    Api { key: ApiKey::ConsumerGroupHeartbeat, versions: 0..=1, run: |incoming| incoming.on_engine(handle) };
+
+fn handle(
+    engine: &mut Engine,
+    call: &Call,
+    request: ConsumerGroupHeartbeatRequest,
+    reply: Reply<ConsumerGroupHeartbeatResponse>,
+) {
+    let caller = wire::Caller { client_id: call.client_id.as_deref().unwrap_or_default(), host: &call.peer.host };
+    let beat = consumer::wire::heartbeat(&request, call.version, &caller);
+    let refuse = |error: ErrorCode| consumer::wire::heartbeat_refusal(error, error.message().to_owned());
+    let partition = engine.group_partition(&beat.group);
+    let response = match engine.groups_now(partition, &Command::ConsumerGroupHeartbeat(beat), None) {
+        Ok(Decided::ConsumerGroupHeartbeat(decided)) => consumer::wire::heartbeat_response(&decided),
+        Ok(_) => refuse(ErrorCode::UnknownServerError),
+        Err(error) => refuse(error),
+    };
+    engine.answer(reply, response);
+}
