@@ -44,6 +44,8 @@ pub(crate) struct Peer {
 pub(crate) enum Answer {
     /// These bytes, length prefix included.
     Frame(BytesMut),
+    /// The same, with the room that its bytes take until the client has them.
+    Large(BytesMut, Room),
     /// Nothing at all (a produce request with `acks=0`).
     Nothing,
     /// The connection ends, for this reason.
@@ -162,20 +164,28 @@ where
     // The room is given back when the answer is on its way.
     while let Some((pending, _room)) = answers.recv().await {
         match pending.await {
-            Answer::Frame(mut bytes) => {
-                while !bytes.is_empty() {
-                    let written = tokio::time::timeout(idle_max, stream.write_buf(&mut bytes)).await;
-                    let late = || io::Error::new(io::ErrorKind::TimedOut, "an answer was not taken");
-                    if written.map_err(|_| late())?? == 0 {
-                        return Err(io::ErrorKind::WriteZero.into());
-                    }
-                }
+            Answer::Frame(bytes) => write_frame(&mut stream, bytes, idle_max).await?,
+            Answer::Large(bytes, room) => {
+                write_frame(&mut stream, bytes, idle_max).await?;
+                drop(room);
             }
             Answer::Nothing => {}
             Answer::Close(reason) => return Err(invalid(reason)),
         }
     }
     stream.shutdown().await
+}
+
+/// Writes a whole answer, as long as its client takes some of it now and then.
+async fn write_frame<W: AsyncWrite + Unpin>(stream: &mut W, mut bytes: BytesMut, idle_max: Duration) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = tokio::time::timeout(idle_max, stream.write_buf(&mut bytes)).await;
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "an answer was not taken");
+        if written.map_err(|_| late())?? == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+    }
+    Ok(())
 }
 
 fn invalid(reason: String) -> io::Error {

@@ -29,6 +29,7 @@ mod disk;
 mod dynamic;
 mod engine;
 mod features;
+mod fetch_sessions;
 mod folder_lock;
 mod shared;
 mod topic_name;

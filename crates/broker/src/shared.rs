@@ -5,13 +5,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::configuration::Settings;
 use crate::directory::Directory;
 use crate::dynamic::Current;
-use crate::engine::EngineHandle;
+use crate::engine::{EngineHandle, entropy};
+use crate::fetch_sessions::FetchSessions;
 
 /// Fetches that read files at once.
 const READS_AT_ONCE: usize = 8;
@@ -34,6 +36,10 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     /// For requests on their way to the writer.
     pub(crate) requests: Budget,
+    /// For records in answers that their clients have not taken.
+    pub(crate) answers: Budget,
+    pub(crate) fetch_sessions: FetchSessions,
+    started: Instant,
     /// For fetches that read files.
     reads: Arc<Semaphore>,
     /// For look-ups by time, which unpack records: many of them must not hold up those who read.
@@ -50,9 +56,29 @@ impl Shared {
         directory: Arc<Directory>,
     ) -> Self {
         let requests = Budget::new(settings.queued_request_bytes_max);
+        let answers = Budget::new(settings.queued_response_bytes_max);
+        let fetch_sessions = FetchSessions::new(settings.fetch_sessions_max, entropy());
         let reads = Arc::new(Semaphore::new(READS_AT_ONCE));
         let look_ups = Arc::new(Semaphore::new(LOOK_UPS_AT_ONCE));
-        Self { settings, cluster_id, data_path, dynamic, engine, directory, requests, reads, look_ups }
+        Self {
+            settings,
+            cluster_id,
+            data_path,
+            dynamic,
+            engine,
+            directory,
+            requests,
+            answers,
+            fetch_sessions,
+            started: Instant::now(),
+            reads,
+            look_ups,
+        }
+    }
+
+    /// Milliseconds since the start.
+    pub(crate) fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Reads files on a thread that may wait for them. `None`: it panicked, or the runtime ends.
@@ -88,10 +114,20 @@ pub(crate) struct Budget {
     all: u32,
 }
 
-/// Room for a request; given back when dropped.
-#[derive(Debug)]
+/// Room for a request or an answer; given back when dropped.
+#[derive(Debug, Default)]
 pub(crate) struct Room {
-    _permit: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    /// Gives back what goes beyond `bytes`.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        if let Some(permit) = &mut self.permit {
+            let needed = bytes.div_ceil(BYTES_PER_PERMIT);
+            drop(permit.split(permit.num_permits().saturating_sub(needed)));
+        }
+    }
 }
 
 impl Budget {
@@ -106,9 +142,24 @@ impl Budget {
         self.permits.available_permits() == self.all as usize
     }
 
+    /// Takes room for `bytes`, or for as many as there is room for, and says how many that is.
+    pub(crate) fn up_to(&self, bytes: usize) -> (Room, usize) {
+        loop {
+            let wanted = bytes.div_ceil(BYTES_PER_PERMIT).min(self.permits.available_permits());
+            if wanted == 0 {
+                return (Room::default(), 0);
+            }
+            // Another may have been quicker: then there is less.
+            let permits = u32::try_from(wanted).unwrap_or(u32::MAX);
+            if let Ok(permit) = Arc::clone(&self.permits).try_acquire_many_owned(permits) {
+                return (Room { permit: Some(permit) }, bytes.min(wanted * BYTES_PER_PERMIT));
+            }
+        }
+    }
+
     /// Waits until there is room for a request of `bytes`. One that is larger than all room there is takes all of it.
     pub(crate) async fn room_for(&self, bytes: usize) -> Room {
         let permits = u32::try_from(bytes / BYTES_PER_PERMIT + 1).unwrap_or(u32::MAX).min(self.all);
-        Room { _permit: Arc::clone(&self.permits).acquire_many_owned(permits).await.ok() }
+        Room { permit: Arc::clone(&self.permits).acquire_many_owned(permits).await.ok() }
     }
 }

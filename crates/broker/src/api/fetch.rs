@@ -2,174 +2,258 @@
 //!
 //! Waits up to `max_wait_ms` until `min_bytes` are there: below the high watermark, or below the last stable offset for
 //! those who read committed. The first batch is returned whatever its size, so that a reader is never stuck behind one.
-//! Sessions are not kept: every answer says session 0, which is right for every client.
+//! Sessions (KIP-227) are [`crate::fetch_sessions`]'s. Records in answers that clients do not take are bounded over all
+//! connections (`queued.max.response.bytes`): then a fetch returns one batch.
 //!
 //! - 4: isolation level, aborted transactions. 5: log start offset. 7: sessions. 9: the leader epoch that the client knows.
 //! - 11: rack. 12: flexible; the last epoch fetched. 13: topic ids. 15 to 18: for replicas, which there are none of.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use atonce_kernel::{TopicName, Uuid};
 use atonce_log::{IsolationLevel, ReadError};
-use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest};
+use atonce_protocol::messages::fetch_request::{FetchRequest, FetchTopic, ForgottenTopic};
 use atonce_protocol::messages::fetch_response::{
     AbortedTransaction, FetchResponse, FetchableTopicResponse, PartitionData,
 };
+use atonce_protocol::wire::Message as _;
 use atonce_protocol::{ApiKey, ErrorCode};
 use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Api, Call};
-use crate::directory::{Partition, Topic};
+use super::{Api, Call, Incoming};
+use crate::connection::{Answer, PendingAnswer};
+use crate::directory::{Partition, Topic, Topics};
+use crate::fetch_sessions::{self, Asked, Request, Told, TopicRef};
 use crate::leader_epoch_error;
+use crate::shared::Room;
 
-pub(super) const API: Api = Api { key: ApiKey::Fetch, versions: 4..=18, run: |incoming| incoming.in_place(handle) };
+pub(super) const API: Api = Api { key: ApiKey::Fetch, versions: 4..=18, run };
 
 /// Longest that a fetch waits, whatever it asks for: an answer that comes early is right for every client, and one that waits
 /// for weeks only holds memory.
 const WAIT_MS_MAX: i32 = 60_000;
 
-async fn handle(call: Call, request: FetchRequest) -> FetchResponse {
-    // A session that we never gave.
-    if request.session_id != 0 && request.session_epoch > 0 {
-        return FetchResponse { error_code: ErrorCode::FetchSessionIdNotFound.to_i16(), ..Default::default() };
-    }
-    if request.session_id == 0 && request.session_epoch > 0 {
-        return FetchResponse { error_code: ErrorCode::InvalidFetchSessionEpoch.to_i16(), ..Default::default() };
-    }
-    let request = Arc::new(without_repetition(request));
+/// As an API that is handled in place, but for the room that the answer's bytes take until the client has them.
+fn run(mut incoming: Incoming) -> PendingAnswer {
+    let request = match FetchRequest::decode(&mut incoming.body, incoming.call.version) {
+        Ok(request) => request,
+        Err(error) => return super::undecodable(&incoming.call, &error),
+    };
+    let Incoming { call, permit, .. } = incoming;
+    // Nothing of this goes to the writer, and it may wait for long.
+    drop(permit);
+    Box::pin(async move {
+        let (response, room) = handle(&call, request).await;
+        match super::answer(&call, &response) {
+            Answer::Frame(bytes) => Answer::Large(bytes, room),
+            other => other,
+        }
+    })
+}
+
+async fn handle(call: &Call, request: FetchRequest) -> (FetchResponse, Room) {
+    let refuse = |code: ErrorCode| (FetchResponse { error_code: code.to_i16(), ..Default::default() }, Room::default());
+    let limits = Limits {
+        isolation: if request.isolation_level == 1 {
+            IsolationLevel::ReadCommitted
+        } else {
+            IsolationLevel::ReadUncommitted
+        },
+        bytes_max: request.max_bytes.min(call.shared.settings.fetch_bytes_max).max(0) as usize,
+    };
     let wait_ms = request.max_wait_ms.clamp(0, WAIT_MS_MAX);
+    let bytes_min = request.min_bytes.max(0) as usize;
+    let plan = match call.shared.fetch_sessions.begin(of_request(call, request), call.shared.uptime_ms()) {
+        Ok(plan) => plan,
+        Err(code) => return refuse(code),
+    };
+    let asked = Arc::new(plan.asked.clone());
     let deadline = Instant::now() + Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0));
     let bell = Bell::default();
-    loop {
-        let attempt = read_where_it_belongs(&call, &request).await;
-        if attempt.is_enough || attempt.bytes >= request.min_bytes.max(0) as usize {
-            return attempt.response;
+    let (attempt, room) = loop {
+        let (attempt, room) = read_where_it_belongs(call, &asked, limits).await;
+        if attempt.is_enough || attempt.bytes >= bytes_min {
+            break (attempt, room);
         }
+        // What waits holds no room.
+        drop(room);
         // The bells are left before the read that counts: what moves in between rings them.
         if bell.leave(&attempt.partitions) {
             continue;
         }
         if tokio::time::timeout_at(deadline, bell.notify.notified()).await.is_err() {
-            return read_where_it_belongs(&call, &request).await.response;
+            break read_where_it_belongs(call, &asked, limits).await;
+        }
+    };
+    drop(bell);
+    let Some(answers) = attempt.answers else { return refuse(ErrorCode::KafkaStorageError) };
+    let told: Vec<Told> = answers.iter().map(told).collect();
+    match call.shared.fetch_sessions.finish(plan, &told, call.shared.uptime_ms()) {
+        Err(code) => refuse(code),
+        Ok(answered) => {
+            let included = asked.iter().zip(answers).zip(answered.included).filter(|(_, is_included)| *is_included);
+            let responses = by_topic(included.map(|(answer, _)| answer));
+            (FetchResponse { session_id: answered.session_id, responses, ..Default::default() }, room)
         }
     }
 }
 
-/// Each partition once, and without what we do not use: reading one again and again, and waiting at it as often, would be much
-/// work for a few bytes.
-fn without_repetition(mut request: FetchRequest) -> FetchRequest {
-    request.forgotten_topics_data = Vec::new();
-    let mut seen = BTreeSet::new();
-    for topic in &mut request.topics {
-        let (name, id) = (topic.topic.clone(), topic.topic_id);
-        topic.partitions.retain(|partition| seen.insert((name.clone(), id, partition.partition)));
+/// What the request says, without what we do not use. Each partition once: reading one again and again, and waiting at it as
+/// often, would be much work for a few bytes.
+fn of_request(call: &Call, request: FetchRequest) -> Request {
+    let uses_ids = call.version >= 13;
+    let topic = |name: String, id| if uses_ids { TopicRef::Id(id) } else { TopicRef::Name(TopicName::from(name)) };
+    let mut asked = Vec::new();
+    for FetchTopic { topic: name, topic_id, partitions, .. } in request.topics {
+        let topic = topic(name, topic_id);
+        asked.extend(partitions.into_iter().map(|partition| Asked {
+            topic: topic.clone(),
+            partition: partition.partition,
+            fetch_offset: partition.fetch_offset,
+            bytes_max: partition.partition_max_bytes,
+            leader_epoch: partition.current_leader_epoch,
+        }));
     }
-    request.topics.retain(|topic| !topic.partitions.is_empty());
-    request
+    fetch_sessions::without_repetition(&mut asked);
+    let mut forgotten = Vec::new();
+    for ForgottenTopic { topic: name, topic_id, partitions, .. } in request.forgotten_topics_data {
+        let topic = topic(name, topic_id);
+        forgotten.extend(partitions.into_iter().map(|partition| (topic.clone(), partition)));
+    }
+    Request { session_id: request.session_id, epoch: request.session_epoch, uses_ids, asked, forgotten }
 }
 
-/// What one pass over the request found.
+fn told(answer: &PartitionData) -> Told {
+    Told {
+        is_error: answer.error_code != ErrorCode::None.to_i16(),
+        has_records: answer.records.as_ref().is_some_and(|records| !records.is_empty()),
+        high_watermark: answer.high_watermark,
+        log_start_offset: answer.log_start_offset,
+    }
+}
+
+/// Neighbours of one topic stand together.
+fn by_topic<'a>(answers: impl Iterator<Item = (&'a Asked, PartitionData)>) -> Vec<FetchableTopicResponse> {
+    let mut responses: Vec<FetchableTopicResponse> = Vec::new();
+    let mut last: Option<&TopicRef> = None;
+    for (asked, data) in answers {
+        if last != Some(&asked.topic) {
+            let (topic, topic_id) = match &asked.topic {
+                TopicRef::Name(name) => (name.as_str().to_owned(), Uuid::ZERO),
+                TopicRef::Id(id) => (String::new(), *id),
+            };
+            responses.push(FetchableTopicResponse { topic, topic_id, ..Default::default() });
+            last = Some(&asked.topic);
+        }
+        if let Some(response) = responses.last_mut() {
+            response.partitions.push(data);
+        }
+    }
+    responses
+}
+
+/// What one fetch may have.
+#[derive(Clone, Copy)]
+struct Limits {
+    isolation: IsolationLevel,
+    bytes_max: usize,
+}
+
+/// What one pass over the partitions found.
 struct Attempt {
-    response: FetchResponse,
+    /// In the order of what was asked. `None`: it could not be read at all.
+    answers: Option<Vec<PartitionData>>,
     bytes: usize,
     /// An error, or nothing asked for: waiting would change nothing.
     is_enough: bool,
     partitions: Vec<Arc<Partition>>,
 }
 
-/// Reads here what is in memory, and what needs a file on another thread.
-async fn read_where_it_belongs(call: &Call, request: &Arc<FetchRequest>) -> Attempt {
-    if !needs_file(call, request) {
-        return read(call, request);
-    }
-    let (asking, asked) = (call.clone(), Arc::clone(request));
-    let found = call.shared.read_aside(move || read(&asking, &asked)).await;
-    found.unwrap_or_else(|| Attempt {
-        response: FetchResponse { error_code: ErrorCode::KafkaStorageError.to_i16(), ..Default::default() },
-        bytes: 0,
-        is_enough: true,
-        partitions: Vec::new(),
-    })
-}
-
-fn needs_file(call: &Call, request: &FetchRequest) -> bool {
-    let topics = call.shared.directory.topics();
-    request.topics.iter().any(|asked| {
-        let topic = if call.version >= 13 { topics.by_id(asked.topic_id) } else { topics.by_name(&asked.topic) };
-        topic.is_some_and(|topic| {
-            asked.partitions.iter().any(|partition| {
-                let found = topic.partition(partition.partition);
-                found.is_some_and(|found| !found.reader.is_in_memory(partition.fetch_offset))
-            })
+/// Reads here what is in memory, and what needs a file on another thread. With it comes the room that was taken for the bytes.
+async fn read_where_it_belongs(call: &Call, asked: &Arc<Vec<Asked>>, limits: Limits) -> (Attempt, Room) {
+    // Where answers that nobody takes fill the memory, the next ones are short: one batch, so that all go on.
+    let of_partitions = asked.iter().map(|asked| usize::try_from(asked.bytes_max).unwrap_or(0));
+    let wanted = of_partitions.fold(0, usize::saturating_add).min(limits.bytes_max);
+    let (mut room, bytes_max) = call.shared.answers.up_to(wanted);
+    let limits = Limits { bytes_max, ..limits };
+    let attempt = if needs_file(call, asked) {
+        let (asking, asked) = (call.clone(), Arc::clone(asked));
+        call.shared.read_aside(move || read(&asking, &asked, limits)).await.unwrap_or_else(|| Attempt {
+            answers: None,
+            bytes: 0,
+            is_enough: true,
+            partitions: Vec::new(),
         })
+    } else {
+        read(call, asked, limits)
+    };
+    room.shrink_to(attempt.bytes);
+    (attempt, room)
+}
+
+fn topic_of<'a>(topics: &'a Topics, asked: &TopicRef) -> Option<&'a Arc<Topic>> {
+    match asked {
+        TopicRef::Name(name) => topics.by_name(name.as_str()),
+        TopicRef::Id(id) => topics.by_id(*id),
+    }
+}
+
+fn needs_file(call: &Call, asked: &[Asked]) -> bool {
+    let topics = call.shared.directory.topics();
+    asked.iter().any(|asked| {
+        let found = topic_of(&topics, &asked.topic).and_then(|topic| topic.partition(asked.partition));
+        found.is_some_and(|found| !found.reader.is_in_memory(asked.fetch_offset))
     })
 }
 
-fn read(call: &Call, request: &FetchRequest) -> Attempt {
+fn read(call: &Call, asked: &[Asked], limits: Limits) -> Attempt {
     let topics = call.shared.directory.topics();
-    let isolation =
-        if request.isolation_level == 1 { IsolationLevel::ReadCommitted } else { IsolationLevel::ReadUncommitted };
-    let mut room = request.max_bytes.min(call.shared.settings.fetch_bytes_max).max(0) as usize;
-    let mut attempt = Attempt {
-        response: FetchResponse::default(),
-        bytes: 0,
-        is_enough: request.topics.iter().all(|topic| topic.partitions.is_empty()),
-        partitions: Vec::new(),
-    };
-    for asked in &request.topics {
-        let topic = if call.version >= 13 { topics.by_id(asked.topic_id) } else { topics.by_name(&asked.topic) };
-        let unknown = if call.version >= 13 { ErrorCode::UnknownTopicId } else { ErrorCode::UnknownTopicOrPartition };
-        let partitions = asked
-            .partitions
-            .iter()
-            .map(|partition| {
-                let found = match find(topic.map(Arc::as_ref), partition, unknown) {
-                    Ok(found) => found,
-                    Err(code) => {
-                        attempt.is_enough = true;
-                        return refuse(partition, code);
-                    }
-                };
-                let data = read_partition(found, partition, isolation, room, attempt.bytes == 0);
-                let bytes = data.records.as_ref().map_or(0, Bytes::len);
-                attempt.bytes += bytes;
-                room = room.saturating_sub(bytes);
-                attempt.is_enough |= data.error_code != ErrorCode::None.to_i16();
-                attempt.partitions.push(Arc::clone(found));
-                data
-            })
-            .collect();
-        attempt.response.responses.push(FetchableTopicResponse {
-            topic: asked.topic.clone(),
-            topic_id: asked.topic_id,
-            partitions,
-            ..Default::default()
-        });
+    let mut room = limits.bytes_max;
+    let mut attempt = Attempt { answers: None, bytes: 0, is_enough: asked.is_empty(), partitions: Vec::new() };
+    let mut answers = Vec::with_capacity(asked.len());
+    for asked in asked {
+        let found = match find(topic_of(&topics, &asked.topic).map(Arc::as_ref), asked) {
+            Ok(found) => found,
+            Err(code) => {
+                attempt.is_enough = true;
+                answers.push(refuse(asked, code));
+                continue;
+            }
+        };
+        let data = read_partition(found, asked, limits.isolation, room, attempt.bytes == 0);
+        let bytes = data.records.as_ref().map_or(0, Bytes::len);
+        attempt.bytes += bytes;
+        room = room.saturating_sub(bytes);
+        attempt.is_enough |= data.error_code != ErrorCode::None.to_i16();
+        attempt.partitions.push(Arc::clone(found));
+        answers.push(data);
     }
+    attempt.answers = Some(answers);
     attempt
 }
 
-fn find<'a>(
-    topic: Option<&'a Topic>,
-    asked: &FetchPartition,
-    unknown: ErrorCode,
-) -> Result<&'a Arc<Partition>, ErrorCode> {
+fn find<'a>(topic: Option<&'a Topic>, asked: &Asked) -> Result<&'a Arc<Partition>, ErrorCode> {
+    let unknown = match asked.topic {
+        TopicRef::Id(_) => ErrorCode::UnknownTopicId,
+        TopicRef::Name(_) => ErrorCode::UnknownTopicOrPartition,
+    };
     let partition = topic.ok_or(unknown)?.partition(asked.partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    leader_epoch_error(asked.current_leader_epoch).map_or(Ok(partition), Err)
+    leader_epoch_error(asked.leader_epoch).map_or(Ok(partition), Err)
 }
 
 fn read_partition(
     partition: &Partition,
-    asked: &FetchPartition,
+    asked: &Asked,
     isolation: IsolationLevel,
     room: usize,
     is_first: bool,
 ) -> PartitionData {
-    let wanted = usize::try_from(asked.partition_max_bytes).unwrap_or(0).min(room);
+    let wanted = usize::try_from(asked.bytes_max).unwrap_or(0).min(room);
     // With no room left only the watermarks are told; the first batch comes whatever its size.
     let bytes_max = if is_first { wanted.max(1) } else { wanted };
     let read = match partition.reader.read(asked.fetch_offset, bytes_max, isolation) {
@@ -219,7 +303,7 @@ fn joined(mut batches: Vec<Bytes>) -> Bytes {
     bytes.freeze()
 }
 
-fn refuse(asked: &FetchPartition, code: ErrorCode) -> PartitionData {
+fn refuse(asked: &Asked, code: ErrorCode) -> PartitionData {
     PartitionData {
         partition_index: asked.partition,
         error_code: code.to_i16(),

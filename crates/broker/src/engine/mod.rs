@@ -631,7 +631,7 @@ pub(crate) fn wall_clock() -> Timestamp {
 }
 
 /// A seed that nobody can guess, as far as the operating system can give one.
-fn entropy() -> u64 {
+pub(crate) fn entropy() -> u64 {
     let mut bytes = [0; 8];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     match read {

@@ -7,6 +7,7 @@ use atonce_kernel::{ProducerIdentity, Sequence};
 use atonce_protocol::ErrorCode;
 use atonce_protocol::frame::{self, RequestHeader};
 use atonce_protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
+use atonce_protocol::messages::delete_topics_request::{DeleteTopicState, DeleteTopicsRequest};
 use atonce_protocol::messages::end_txn_request::EndTxnRequest;
 use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use atonce_protocol::messages::fetch_response::FetchResponse;
@@ -85,6 +86,19 @@ impl RawClient {
         let mut frame = BytesMut::zeroed(usize::try_from(i32::from_be_bytes(length)).expect("a length"));
         self.stream.read_exact(&mut frame).await.ok()?;
         Some(frame.freeze())
+    }
+
+    /// The length of the next answer, of which nothing more is taken.
+    pub(crate) async fn receive_length(&mut self) -> usize {
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length).await.expect("an answer");
+        usize::try_from(i32::from_be_bytes(length)).expect("a length")
+    }
+
+    pub(crate) async fn delete_topic(&mut self, name: &str) {
+        let topics = vec![DeleteTopicState { name: Some(name.to_owned()), ..Default::default() }];
+        let response = self.call(6, &DeleteTopicsRequest { topics, ..Default::default() }).await;
+        assert_eq!(response.responses[0].error_code, 0, "{:?}", response.responses[0].error_message);
     }
 
     pub(crate) async fn create_topic(&mut self, name: &str, partitions: i32) {
