@@ -14,7 +14,7 @@ use atonce_kernel::{Offset, Timestamp, TopicPartition};
 use crate::compaction::{
     self, Cleaned, CompactionChoice, CompactionDone, CompactionError, CompactionWork, Source, SourceSegment,
 };
-use crate::error::{DeleteRecordsError, ReadError};
+use crate::error::{DeleteRecordsError, JournalFailed, ReadError};
 use crate::partition::Partition;
 use crate::storage::Storage;
 
@@ -28,6 +28,20 @@ pub struct RetentionChoice {
 }
 
 impl<D: Disk> Storage<D> {
+    /// Writes to segments what waits in memory and may be old enough, or much enough, to be cleaned: only segments are.
+    ///
+    /// Errors: as of [`commit`](Self::commit).
+    pub fn write_what_may_be_cleaned(&mut self, now: Timestamp) -> Result<(), JournalFailed> {
+        self.check_failed()?;
+        for slot in 0..self.slots.len() {
+            if self.partition(slot).is_some_and(|log| log.may_be_cleaned(now)) {
+                let written = self.write_segments(slot);
+                self.remember_failure(written)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The log that most needs compaction, if one does and none is under way.
     pub fn choose_compaction(&self, now: Timestamp) -> Option<CompactionChoice> {
         if self.is_compaction_running {

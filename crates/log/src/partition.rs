@@ -20,6 +20,9 @@ use crate::producer::Producers;
 use crate::reader::{AbortedTransaction, PartitionReader, TailBatch};
 use crate::settings::Settings;
 
+/// More than this hardly ever waits to be written.
+const SEGMENT_BYTES_MUCH: u64 = 128 << 10;
+
 /// What all partitions of a storage share.
 pub(crate) struct Shared<D: Disk> {
     pub(crate) disk: Arc<D>,
@@ -281,6 +284,26 @@ impl<D: Disk> Partition<D> {
         }
     }
 
+    /// Whether what waits to be written may be old enough for retention, or would fill a segment for compaction.
+    pub(crate) fn may_be_cleaned(&self, now: Timestamp) -> bool {
+        let waiting = self.files.unwritten_bytes();
+        if waiting == 0 {
+            return false;
+        }
+        let is_much =
+            self.settings.is_compacted && waiting as u64 >= self.settings.segment_bytes.min(SEGMENT_BYTES_MUCH);
+        let is_surplus =
+            self.settings.is_deleted && self.settings.retention_bytes.is_some_and(|max| waiting as u64 > max);
+        let is_old = || {
+            let written_end = self.files.written_end();
+            let view = self.reader.view();
+            let first = view.tail.partition_point(|batch| batch.base_offset < written_end);
+            let oldest = view.tail.get(first).map_or(now, |batch| batch.max_timestamp);
+            self.settings.is_deleted && self.settings.retention_ms.is_some_and(|ms| now.0.saturating_sub(oldest.0) > ms)
+        };
+        is_much || is_surplus || is_old()
+    }
+
     /// Where the log must begin so that it is as young and as small as its topic says; `None`: where it does now.
     ///
     /// Whole segments go, oldest first, as long as they lie below the last stable offset.
@@ -351,8 +374,9 @@ impl<D: Disk> Partition<D> {
 
     /// A checkpoint names what compaction has made.
     pub(crate) fn finish_swap(&mut self, base_offset: Offset, shared: &mut Shared<D>) -> Result<(), FileError> {
+        // Who looks meanwhile waits: the old name is gone before the new one can be seen.
+        let mut view = self.reader.view_mut();
         if let Some(segment) = self.files.finish_swap(base_offset, shared)? {
-            let mut view = self.reader.view_mut();
             if let Some(place) = view.segments.iter_mut().find(|it| it.base_offset == base_offset) {
                 *place = segment;
             }

@@ -492,7 +492,7 @@ impl<D: Disk> Storage<D> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    fn remember_failure<T>(&mut self, result: Result<T, JournalFailed>) -> Result<T, JournalFailed> {
+    pub(crate) fn remember_failure<T>(&mut self, result: Result<T, JournalFailed>) -> Result<T, JournalFailed> {
         if let Err(failed) = &result {
             self.failed = Some(failed.clone());
         }
@@ -713,6 +713,13 @@ impl<D: Disk> Storage<D> {
         }
     }
 
+    /// Sets what holds for topics that do not say otherwise, by Kafka's names; for those that are there as well.
+    pub fn set_topic_defaults(&mut self, defaults: BTreeMap<String, String>) {
+        self.config.topic_defaults = defaults;
+        let ids: Vec<TopicId> = self.catalog.topics().map(|topic| topic.id).collect();
+        ids.into_iter().for_each(|id| self.refresh_settings(id));
+    }
+
     fn refresh_settings(&mut self, topic_id: TopicId) {
         let Some(topic) = self.catalog.topic_by_id(topic_id) else { return };
         let settings = Settings::of(topic, &self.config.topic_defaults, self.config.segment_bytes);
@@ -834,7 +841,7 @@ impl<D: Disk> Storage<D> {
     }
 
     /// Writes a partition's durable batches to its segment. `Ok(false)`: the disk did not take them.
-    fn write_segments(&mut self, slot: Slot) -> Result<bool, JournalFailed> {
+    pub(crate) fn write_segments(&mut self, slot: Slot) -> Result<bool, JournalFailed> {
         let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return Ok(true) };
         let (unwritten, unsynced) = (partition.unwritten_bytes(), partition.files.unsynced_count());
         let result = partition.write_segments(&mut self.shared);

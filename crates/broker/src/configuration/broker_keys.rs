@@ -104,7 +104,20 @@ pub(crate) const BROKER_KEYS: &[Key] = &[
         "Kept: every listener is PLAINTEXT.",
     )),
     key("listeners", ValueKind::List, "PLAINTEXT://127.0.0.1:9092", "Where to listen: one PLAINTEXT://HOST:PORT."),
+    key(
+        "log.cleaner.backoff.ms",
+        ANY_LONG,
+        "15000",
+        "How long to wait before looking again for logs to compact, when there was none.",
+    ),
+    key(
+        "log.cleaner.dedupe.buffer.size",
+        POSITIVE_LONG,
+        "134217728",
+        "Memory for the keys of one compaction; what does not fit is left to the next one.",
+    ),
     dynamic(key("log.cleaner.delete.retention.ms", ANY_LONG, "86400000", "How long tombstones stay.")),
+    key("log.cleaner.enable", ValueKind::Boolean, "true", "Compact topics whose cleanup.policy says so."),
     dynamic(key(
         "log.cleaner.max.compaction.lag.ms",
         POSITIVE_LONG,
@@ -193,6 +206,7 @@ pub(crate) const BROKER_KEYS: &[Key] = &[
         "Partitions of __consumer_offsets; fixed once the topic is there.",
     ),
     kept(key("offsets.topic.replication.factor", POSITIVE, "1", "Kept: one node keeps one copy.")),
+    key("offsets.topic.segment.bytes", POSITIVE, "104857600", "Size of a segment file of __consumer_offsets."),
     kept(key("process.roles", ValueKind::List, "broker,controller", "Kept: this node is both.")),
     key("producer.id.expiration.ms", POSITIVE, "86400000", "How long a silent producer's sequences are remembered."),
     key(
@@ -237,6 +251,7 @@ pub(crate) const BROKER_KEYS: &[Key] = &[
         "Partitions of __transaction_state; fixed once the topic is there.",
     ),
     kept(key("transaction.state.log.replication.factor", POSITIVE, "1", "Kept: one node keeps one copy.")),
+    key("transaction.state.log.segment.bytes", POSITIVE, "104857600", "Size of a segment file of __transaction_state."),
     key(
         "transaction.version",
         ValueKind::Int { least: 0, most: 2 },

@@ -305,6 +305,12 @@ impl Properties {
             consumer_members_max: self.number("group.consumer.max.size"),
             consumer_migration_policy: self.value("group.consumer.migration.policy").to_owned(),
             consumer_session_timeout_ms: self.number("group.consumer.session.timeout.ms"),
+            offsets_segment_bytes: self.number("offsets.topic.segment.bytes"),
+            transaction_state_segment_bytes: self.number("transaction.state.log.segment.bytes"),
+            is_cleaner_enabled: self.boolean("log.cleaner.enable"),
+            cleaner_backoff_ms: self.number("log.cleaner.backoff.ms"),
+            cleaner_key_bytes_max: self.number("log.cleaner.dedupe.buffer.size"),
+            retention_check_interval_ms: self.number("log.retention.check.interval.ms"),
             properties: self.clone(),
         }
     }
@@ -341,6 +347,12 @@ pub(crate) struct Settings {
     pub(crate) consumer_members_max: usize,
     pub(crate) consumer_migration_policy: String,
     pub(crate) consumer_session_timeout_ms: i32,
+    pub(crate) offsets_segment_bytes: i32,
+    pub(crate) transaction_state_segment_bytes: i32,
+    pub(crate) is_cleaner_enabled: bool,
+    pub(crate) cleaner_backoff_ms: i64,
+    pub(crate) cleaner_key_bytes_max: usize,
+    pub(crate) retention_check_interval_ms: i64,
     /// What was set by hand, for those who ask.
     pub(crate) properties: Properties,
 }

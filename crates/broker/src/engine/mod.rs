@@ -12,9 +12,10 @@
 //!
 //! Invariants: nothing leaves this thread that is not durable; after a failed commit nothing leaves it at all.
 //!
-//! Read in this order: this file, [`topics`], [`transactions`], [`groups`], [`recovery`].
+//! Read in this order: this file, [`topics`], [`transactions`], [`groups`], [`recovery`], [`cleaning`].
 
 mod configs;
+mod cleaning;
 mod groups;
 mod hashing;
 mod recovery;
@@ -33,8 +34,8 @@ use atonce_coordinator::Waiter;
 use atonce_kernel::chance::Chance;
 use atonce_kernel::{ProducerId, Timestamp, TopicName, TopicPartition, Uuid};
 use atonce_log::{
-    AppendError, Appended, CheckpointDone, Checkpointing, Durability, Marker, Origin, PartitionReader, ProducerRefusal,
-    StageError, Storage, StorageConfig,
+    AppendError, Appended, CheckpointDone, Checkpointing, CompactionDone, Durability, Marker, Origin, PartitionReader,
+    ProducerRefusal, StageError, Storage, StorageConfig,
 };
 use atonce_protocol::ErrorCode;
 use tokio::sync::{oneshot, watch};
@@ -47,6 +48,7 @@ use crate::disk::StdDisk;
 use crate::dynamic::{self, Current, Dynamic};
 use crate::shared::Shared;
 
+use cleaning::Cleaning;
 use groups::GroupHost;
 use transactions::TransactionHost;
 
@@ -94,6 +96,8 @@ enum WakeUp {
     Work(Work),
     /// A checkpoint is written, or was tried.
     Checkpointed(CheckpointDone),
+    /// A compaction is done, or has come to nothing.
+    Compacted(CompactionDone),
     Stop(Stop),
 }
 
@@ -183,6 +187,7 @@ pub(crate) async fn start(
                 let ended = engine.run(&receiver, &crash);
                 // Nobody else may have the folder while a checkpoint is still being written into it.
                 engine.join_checkpoint();
+                engine.stop_compaction();
                 if let Err(error) = &ended {
                     failing.0.send_replace(Some(error.clone()));
                 }
@@ -224,6 +229,7 @@ pub(crate) struct Engine {
     staged_bytes: usize,
     is_in_unit: bool,
     next_producer_expiry: Timestamp,
+    cleaning: Cleaning,
     /// The checkpoint that is being written.
     checkpoint: Option<std::thread::JoinHandle<()>>,
     next_checkpoint: Timestamp,
@@ -248,6 +254,7 @@ impl Engine {
         config.boot_id = boot_id;
         config.unsynced_files_max = open_files_max() / 2;
         config.checkpointing = Checkpointing::ByCaller;
+        config.key_map_bytes_max = settings.cleaner_key_bytes_max;
         config.was_used = recovery::has_cluster_id(folder);
         let before = recovery::durability_before(folder);
         let (storage, report) = Storage::open(StdDisk::new(folder), config).map_err(|error| error.to_string())?;
@@ -264,6 +271,7 @@ impl Engine {
         }
         let mut chance = Chance::from_seed(entropy());
         let cluster_id = recovery::cluster_id(folder, &mut chance)?;
+        let cleaning = Cleaning::new(&settings, now);
         let mut engine = Self {
             transactions: TransactionHost::new(&settings),
             groups: GroupHost::new(&settings),
@@ -282,12 +290,14 @@ impl Engine {
             staged_bytes: 0,
             is_in_unit: false,
             next_producer_expiry: now.plus_ms(PRODUCER_EXPIRY_INTERVAL_MS),
+            cleaning,
             checkpoint: None,
             next_checkpoint: now,
             is_refusing: false,
             wake_ups,
             failed: None,
         };
+        engine.storage.set_topic_defaults(engine.topic_defaults());
         // Said before the first write that is not synced, and taken back only when all that was not is.
         if durability == Durability::Os && before != Some(durability) {
             recovery::remember_durability(folder, durability)?;
@@ -319,6 +329,7 @@ impl Engine {
                 match wake_up {
                     WakeUp::Work(work) => work(self),
                     WakeUp::Checkpointed(done) => self.finish_checkpoint(done),
+                    WakeUp::Compacted(done) => self.finish_compaction(done),
                     WakeUp::Stop(how) => stop = Some(how),
                 }
                 taken += 1;
@@ -399,7 +410,7 @@ impl Engine {
         while self.checkpoint.is_some() {
             match wake_ups.recv() {
                 Ok(WakeUp::Checkpointed(done)) => self.finish_checkpoint(done),
-                Ok(WakeUp::Work(_) | WakeUp::Stop(_)) => {}
+                Ok(WakeUp::Work(_) | WakeUp::Compacted(_) | WakeUp::Stop(_)) => {}
                 Err(mpsc::RecvError) => self.join_checkpoint(),
             }
         }
@@ -418,7 +429,7 @@ impl Engine {
 
     fn next_deadline(&self) -> Timestamp {
         let shards = self.transactions.next_deadline().into_iter().chain(self.groups.next_deadline());
-        shards.fold(self.next_producer_expiry, Ord::min)
+        shards.fold(self.next_producer_expiry.min(self.cleaning.next_deadline()), Ord::min)
     }
 
     fn do_what_is_due(&mut self) {
@@ -428,6 +439,7 @@ impl Engine {
             self.storage.expire_producers(self.settings.producer_id_expiration_ms, self.now);
             self.next_producer_expiry = self.now.plus_ms(PRODUCER_EXPIRY_INTERVAL_MS);
         }
+        self.clean_if_due();
     }
 
     /// Makes durable what was staged, shows it, and lets the answers go.
@@ -550,6 +562,7 @@ impl Engine {
             Refusal::new(ErrorCode::KafkaStorageError, error)
         })?;
         self.dynamic.replace(dynamic);
+        self.storage.set_topic_defaults(self.topic_defaults());
         self.change_all_topics();
         Ok(())
     }

@@ -147,12 +147,15 @@ impl Engine {
         if self.storage.catalog().topic(name).is_some() {
             return Ok(());
         }
-        let partitions = match name {
-            CONSUMER_OFFSETS => self.settings.offsets_partitions,
-            TRANSACTION_STATE => self.settings.transaction_state_partitions,
+        let settings = &self.settings;
+        let (partitions, segment_bytes) = match name {
+            CONSUMER_OFFSETS => (settings.offsets_partitions, settings.offsets_segment_bytes),
+            TRANSACTION_STATE => (settings.transaction_state_partitions, settings.transaction_state_segment_bytes),
             _ => return Err(ErrorCode::InvalidTopicException),
         };
-        let configs = [("cleanup.policy", "compact"), ("segment.bytes", "104857600"), ("compression.type", "producer")];
+        let segment_bytes = segment_bytes.to_string();
+        let configs =
+            [("cleanup.policy", "compact"), ("segment.bytes", &segment_bytes), ("compression.type", "producer")];
         let configs = configs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         self.make_topic(name, partitions, configs).map(|_| ()).map_err(|refusal| {
             tracing::error!(name, refusal.message, "an internal topic cannot be made");

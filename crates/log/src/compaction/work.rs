@@ -114,11 +114,26 @@ pub(crate) struct Cleaned {
 #[must_use]
 pub struct CompactionDone {
     pub(crate) slot: usize,
+    partition: TopicPartition,
+    /// Bytes of the segments that were read, and of those that take their place.
+    bytes: (u64, u64),
     /// What was read.
     pub(crate) sources: Vec<SegmentNumber>,
     /// Files that were made, whatever became of them.
     pub(crate) made: Vec<PathBuf>,
     pub(crate) result: Result<Cleaned, CompactionError>,
+}
+
+impl CompactionDone {
+    /// Which log.
+    pub fn partition(&self) -> &TopicPartition {
+        &self.partition
+    }
+
+    /// Bytes of the segments that were compacted, before and after.
+    pub fn bytes(&self) -> (u64, u64) {
+        self.bytes
+    }
 }
 
 /// A compaction under way. It touches nothing that the writer needs, so it may run on another thread.
@@ -203,23 +218,28 @@ impl<D: Disk> CompactionWork<D> {
 
     /// What became of it. If it is not done, it comes to nothing.
     pub fn finish(self) -> CompactionDone {
-        let result = match (self.failed, &self.phase) {
-            (Some(error), _) => Err(error),
-            (None, Phase::Done) => Ok(self.keys.end()),
-            (None, Phase::Mapping(_) | Phase::Copying(..)) => Ok(self.source.first_dirty_offset),
-        };
-        let result = result.map(|end| match self.phase {
-            Phase::Done => {
-                let count = self.groups.last().map_or(0, |group| group.end);
-                let replaced = self.source.segments.get(..count).unwrap_or_default();
-                let start = replaced.first().map_or(0, |it| it.segment.base_offset);
-                let replaced = start..replaced.last().map_or(start, |it| it.end);
-                Cleaned { targets: self.targets, replaced, end }
-            }
-            Phase::Mapping(_) | Phase::Copying(..) => Cleaned { targets: Vec::new(), replaced: 0..0, end },
-        });
         let sources = self.source.segments.iter().map(|it| it.segment.number).collect();
-        CompactionDone { slot: self.slot, sources, made: self.made, result }
+        let count = self.groups.last().map_or(0, |group| group.end);
+        let replaced = self.source.segments.get(..count).unwrap_or_default();
+        let before = replaced.iter().map(|it| it.segment.written_bytes()).sum();
+        let after = self.targets.iter().map(|target| target.log_bytes).sum();
+        let start = replaced.first().map_or(0, |it| it.segment.base_offset);
+        let replaced = start..replaced.last().map_or(start, |it| it.end);
+        let result = match (self.failed, self.phase) {
+            (Some(error), _) => Err(error),
+            (None, Phase::Done) => Ok(Cleaned { targets: self.targets, replaced, end: self.keys.end() }),
+            (None, Phase::Mapping(_) | Phase::Copying(..)) => {
+                Ok(Cleaned { targets: Vec::new(), replaced: 0..0, end: self.source.first_dirty_offset })
+            }
+        };
+        CompactionDone {
+            slot: self.slot,
+            partition: self.source.partition,
+            bytes: (before, after),
+            sources,
+            made: self.made,
+            result,
+        }
     }
 
     fn try_step(&mut self) -> Result<(), CompactionError> {
