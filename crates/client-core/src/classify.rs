@@ -51,6 +51,8 @@ pub enum Operation {
     Heartbeat,
     /// Leaving a group.
     LeaveGroup,
+    /// Being a member of a group of the consumer protocol (KIP-848).
+    ConsumerGroupHeartbeat,
     /// An administrator's call.
     Admin,
 }
@@ -75,6 +77,7 @@ impl Operation {
         Self::SyncGroup,
         Self::Heartbeat,
         Self::LeaveGroup,
+        Self::ConsumerGroupHeartbeat,
         Self::Admin,
     ];
 
@@ -99,6 +102,7 @@ impl Operation {
             Self::SyncGroup => "SyncGroup",
             Self::Heartbeat => "Heartbeat",
             Self::LeaveGroup => "LeaveGroup",
+            Self::ConsumerGroupHeartbeat => "ConsumerGroupHeartbeat",
             Self::Admin => "Admin",
         }
     }
@@ -165,8 +169,8 @@ pub fn classify(operation: Operation, code: ErrorCode) -> Verdict {
 }
 
 use Operation::{
-    AddOffsetsToTxn, AddPartitionsToTxn, Admin, EndTxn, Fetch, Heartbeat, InitProducerId, JoinGroup, LeaveGroup,
-    ListOffsets, Metadata, OffsetCommit, OffsetFetch, Produce, SyncGroup, TxnOffsetCommit,
+    AddOffsetsToTxn, AddPartitionsToTxn, Admin, ConsumerGroupHeartbeat, EndTxn, Fetch, Heartbeat, InitProducerId,
+    JoinGroup, LeaveGroup, ListOffsets, Metadata, OffsetCommit, OffsetFetch, Produce, SyncGroup, TxnOffsetCommit,
 };
 
 /// Where an operation differs from the base row, and why.
@@ -198,7 +202,11 @@ const EXCEPTIONS: &[(ErrorCode, &[Operation], Verdict)] = &[
     // Join again: with what the answer says, as a new member, or because the group asks for it.
     (ErrorCode::MemberIdRequired, &[JoinGroup], Verdict::Retry),
     (ErrorCode::RebalanceInProgress, &[JoinGroup], Verdict::Retry),
-    (ErrorCode::FencedInstanceId, &[JoinGroup, SyncGroup, Heartbeat, OffsetCommit, LeaveGroup], Verdict::Fatal),
+    (
+        ErrorCode::FencedInstanceId,
+        &[JoinGroup, SyncGroup, Heartbeat, OffsetCommit, LeaveGroup, ConsumerGroupHeartbeat],
+        Verdict::Fatal,
+    ),
     // Who leaves a group that does not have it has left it.
     (ErrorCode::UnknownMemberId, &[LeaveGroup], Verdict::Done),
     (ErrorCode::StaleMemberEpoch, &[OffsetFetch], Verdict::Retry),

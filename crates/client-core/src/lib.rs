@@ -4,13 +4,14 @@
 //! values, and requests go out as values for `atonce-client` to send.
 //!
 //! Read in this order: [`classify`] (the one table of error classes), [`error`], [`connection`], [`metadata`],
-//! [`partitioner`], [`transaction`], [`producer`], [`fetch`], [`membership`], [`subscription`], [`sticky`].
+//! [`partitioner`], [`transaction`], [`producer`], [`fetch`], [`membership`], [`consumer_group`], [`subscription`], [`sticky`].
 
 #![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 pub mod classify;
 pub mod connection;
+pub mod consumer_group;
 pub mod error;
 pub mod fetch;
 pub mod membership;
