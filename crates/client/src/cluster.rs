@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use atonce_client_core::metadata::{Broker, Metadata};
 use atonce_client_core::transaction::Protocol;
-use atonce_kernel::{Monotonic, TopicName};
+use atonce_kernel::{Monotonic, TopicId, TopicName};
 use atonce_protocol::messages::find_coordinator_request::FindCoordinatorRequest;
 use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use atonce_protocol::{ApiKey, ErrorCode, Request};
@@ -316,6 +316,22 @@ impl Cluster {
         for topic in topics.unwrap_or_default() {
             state.refreshed.insert(topic.clone(), now);
         }
+        Ok(())
+    }
+
+    /// Looks topics up by their ids, for instance of an assignment that names none.
+    pub(crate) async fn refresh_ids(&self, topics: &[TopicId]) -> Result<(), Lost> {
+        let _one_at_a_time = self.refreshing.lock().await;
+        let by_id =
+            |id: &TopicId| MetadataRequestTopic { topic_id: *id, name: None, ..MetadataRequestTopic::default() };
+        let request = MetadataRequest {
+            topics: Some(topics.iter().map(by_id).collect()),
+            allow_auto_topic_creation: false,
+            ..MetadataRequest::default()
+        };
+        // Version 12 looks up by id.
+        let (response, _) = self.ask_any(12..=i16::MAX, |_| request).await?;
+        self.state().metadata.handle_response(&response);
         Ok(())
     }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use atonce_client_core::membership::{Event, RebalanceProtocol, State};
+use atonce_client_core::consumer_group::Interest;
+use atonce_client_core::membership::{Event, RebalanceProtocol};
 use atonce_kernel::{GroupId, GroupInstanceId, Offset, TopicName, TopicPartition};
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -14,6 +15,7 @@ use crate::assignor::{Assignor, RangeAssignor};
 use crate::client::Client;
 use crate::consumer_host::{ConsumerHost, Inner};
 use crate::error::ConsumerError;
+use crate::member::Member;
 use crate::record::ConsumerRecord;
 
 pub use atonce_client_core::fetch::{Isolation, OffsetReset, Position};
@@ -214,6 +216,16 @@ pub enum ConsumerEvent {
     Lost(Vec<TopicPartition>),
 }
 
+/// Which protocol a group speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupProtocol {
+    /// Members join together, and one of them, the leader, divides with its [`Assignor`]. Every broker has it.
+    #[default]
+    Classic,
+    /// The coordinator divides, and moves partitions one by one (KIP-848). Brokers from Apache Kafka 4.0 on have it.
+    Consumer,
+}
+
 #[derive(Clone)]
 pub(crate) struct ConsumerSettings {
     pub(crate) group: Option<GroupId>,
@@ -221,6 +233,8 @@ pub(crate) struct ConsumerSettings {
     pub(crate) isolation: Isolation,
     pub(crate) assignors: Vec<Arc<dyn Assignor>>,
     pub(crate) rack: Option<String>,
+    pub(crate) group_protocol: GroupProtocol,
+    pub(crate) remote_assignor: Option<String>,
     pub(crate) session_timeout: Duration,
     pub(crate) heartbeat_interval: Duration,
     pub(crate) max_poll_interval: Duration,
@@ -254,6 +268,8 @@ impl ConsumerBuilder {
             isolation: Isolation::default(),
             assignors: vec![Arc::new(RangeAssignor)],
             rack: None,
+            group_protocol: GroupProtocol::default(),
+            remote_assignor: None,
             session_timeout: Duration::from_secs(45),
             heartbeat_interval: Duration::from_secs(3),
             max_poll_interval: Duration::from_secs(300),
@@ -309,6 +325,22 @@ impl ConsumerBuilder {
         if self.settings.assignors.is_empty() {
             self.settings.assignors.push(Arc::new(RangeAssignor));
         }
+        self
+    }
+
+    /// Which protocol the group speaks; [`GroupProtocol::Classic`] unless set. With [`GroupProtocol::Consumer`] the broker
+    /// divides and sets the pace: assignors, the session time-out and the heartbeat interval set here are not used.
+    #[must_use]
+    pub fn group_protocol(mut self, protocol: GroupProtocol) -> Self {
+        self.settings.group_protocol = protocol;
+        self
+    }
+
+    /// How the coordinator divides (`group.remote.assignor`), `uniform` or `range` on Apache Kafka; as the group's other
+    /// members wish, or as the broker does by default, unless set. Only for [`GroupProtocol::Consumer`].
+    #[must_use]
+    pub fn remote_assignor(mut self, name: impl Into<String>) -> Self {
+        self.settings.remote_assignor = Some(name.into());
         self
     }
 
@@ -402,8 +434,30 @@ impl ConsumerBuilder {
             return Err(ConsumerError::NoGroup);
         }
         let topics: BTreeSet<TopicName> = topics.into_iter().map(Into::into).collect();
-        let host = ConsumerHost::start(self.client.cluster(), self.settings, Some(topics.into_iter().collect()));
+        let interest = Interest::Topics(topics.into_iter().collect());
+        let host = ConsumerHost::start(self.client.cluster(), self.settings, Some(interest));
         Ok(Consumer { host })
+    }
+
+    /// Becomes a member of the group for all topics, of now and later, whose names match a regular expression of RE2 as a
+    /// whole. The coordinator matches, so this needs [`GroupProtocol::Consumer`].
+    ///
+    /// Errors: without a group; in a classic group. A pattern that the coordinator cannot read is refused by it, at the
+    /// first call of `next_batch` or `next_event`.
+    pub async fn subscribe_pattern(self, pattern: impl Into<String>) -> Result<Consumer, ConsumerError> {
+        if self.settings.group.is_none() {
+            return Err(ConsumerError::NoGroup);
+        }
+        match self.settings.group_protocol {
+            GroupProtocol::Classic => {
+                Err(ConsumerError::WrongKind { call: "subscribe_pattern", how: "is a member of a classic group" })
+            }
+            GroupProtocol::Consumer => {
+                let interest = Interest::Pattern(pattern.into());
+                let host = ConsumerHost::start(self.client.cluster(), self.settings, Some(interest));
+                Ok(Consumer { host })
+            }
+        }
     }
 
     /// Reads these partitions, from these places, whatever a group does. With a group, its offsets are read and committed.
@@ -665,7 +719,8 @@ impl Consumer {
         Ok(listed.into_iter().filter_map(|(topic_partition, listed)| Some((topic_partition, listed.offset?))).collect())
     }
 
-    /// Joins the group again, by way of `Revoking`, for instance because what the assignor would say has changed.
+    /// Joins the group again, by way of `Revoking`, for instance because what the assignor would say has changed. Nothing
+    /// happens in a group of [`GroupProtocol::Consumer`], whose coordinator sees by itself what it needs to see.
     pub fn enforce_rebalance(&mut self) {
         if let Some(membership) = &mut self.host.lock().membership {
             membership.enforce_rebalance();
@@ -695,8 +750,7 @@ impl Consumer {
         }
         host.wake();
         let left = host.wait_until(Some(host.deadline()), |inner| {
-            let is_closed = inner.membership.as_ref().is_none_or(|membership| *membership.state() == State::Closed);
-            is_closed.then_some(())
+            inner.membership.as_ref().is_none_or(Member::is_closed).then_some(())
         });
         let left = left.await;
         left.ok_or_else(|| {

@@ -3,49 +3,42 @@
 //! **What it does not know**: what an answer means: the machines do. One driver task per consumer; fetches have
 //! connections of their own, and so do heartbeats and calls, so that none waits for what a broker holds.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use atonce_client_core::classify::{Operation, Verdict, classify};
+use atonce_client_core::classify::{Operation, Verdict};
+use atonce_client_core::consumer_group::{ConsumerMembership, ConsumerMembershipConfig, Interest};
 use atonce_client_core::error::Refusal;
 use atonce_client_core::fetch::{
     FETCHES_PER_NODE_MAX, FetchCall, FetchConfig, FetchError, FetchId, Fetched, Fetcher, Lookup, Outgoing,
     PartitionReply, Position,
 };
-use atonce_client_core::membership::{
-    Event, GroupCall, GroupReply, GroupRequest, Joined, JoinedMember, LastAssignment, Membership, MembershipConfig,
-    PROTOCOL_TYPE, RebalanceProtocol, State, Subscription, decode_subscription, encode_assignment, encode_subscription,
-};
+use atonce_client_core::membership::{Event, Membership, MembershipConfig};
 use atonce_client_core::metadata::Leader;
 use atonce_client_core::transaction::GroupMetadata;
-use atonce_kernel::{GroupInstanceId, MemberId, Monotonic, Offset, ProducerId, TopicName, TopicPartition};
+use atonce_kernel::chance::Chance;
+use atonce_kernel::{GroupId, MemberId, Monotonic, Offset, ProducerId, TopicId, TopicName, TopicPartition};
+use atonce_protocol::ErrorCode;
 use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use atonce_protocol::messages::fetch_response::FetchResponse;
-use atonce_protocol::messages::heartbeat_request::HeartbeatRequest;
-use atonce_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
-use atonce_protocol::messages::leave_group_request::{LeaveGroupRequest, MemberIdentity};
 use atonce_protocol::messages::offset_commit_request::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
-use atonce_protocol::messages::sync_group_request::{SyncGroupRequest, SyncGroupRequestAssignment};
-use atonce_protocol::{EncodeError, ErrorCode};
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::admin::{OffsetSpec, committed_offsets, list_offsets};
-use crate::assignor::{Assignor, MemberSubscription};
 use crate::cluster::{Cluster, CoordinatorOf, FindError, Lane};
-use crate::consumer::{ConsumerSettings, Positions};
+use crate::consumer::{ConsumerSettings, GroupProtocol, Positions};
 use crate::error::{AdminError, ConsumerError};
 use crate::link::Lost;
+use crate::member::{Member, MemberReply};
+use crate::producer_host::seed;
 
 /// How long to wait before what failed is asked again.
 const RETRY_BACKOFF: Duration = Duration::from_millis(100);
-
-/// How much longer than the group waits for its members we wait for its coordinator.
-const JOIN_GRACE: Duration = Duration::from_secs(5);
 
 /// How often a leader looks whether its topics have got more partitions, and how often if one is missing.
 const TOPICS_AGE_MAX: Duration = Duration::from_secs(300);
@@ -56,9 +49,11 @@ pub(crate) struct ConsumerHost {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) settings: ConsumerSettings,
     fetch_lanes: [Lane; FETCHES_PER_NODE_MAX],
-    group_lane: Lane,
-    call_lane: Lane,
-    topics: Vec<TopicName>,
+    pub(crate) group_lane: Lane,
+    pub(crate) call_lane: Lane,
+    /// What is read as a member of the group; nothing for a consumer by assignment.
+    pub(crate) interest: Option<Interest>,
+    pub(crate) topics: Vec<TopicName>,
     inner: Mutex<Inner>,
     work: Notify,
     change: Notify,
@@ -66,7 +61,7 @@ pub(crate) struct ConsumerHost {
 
 pub(crate) struct Inner {
     pub(crate) fetcher: Fetcher,
-    pub(crate) membership: Option<Membership>,
+    pub(crate) membership: Option<Member>,
     errors: VecDeque<ConsumerError>,
     pub(crate) is_stopped: bool,
     is_closed: bool,
@@ -77,6 +72,9 @@ pub(crate) struct Inner {
     /// Since when the group's partitions are this member's, counted in assignments.
     held_since: BTreeMap<TopicPartition, u64>,
     assignments: u64,
+    /// Whether names of topic ids are being looked up, and from when on they may be again.
+    is_naming: bool,
+    next_naming: Monotonic,
 }
 
 impl std::fmt::Debug for ConsumerHost {
@@ -87,11 +85,7 @@ impl std::fmt::Debug for ConsumerHost {
 
 impl ConsumerHost {
     /// Starts the driver. With topics it becomes a member of its group, else it reads what it is told.
-    pub(crate) fn start(
-        cluster: Arc<Cluster>,
-        settings: ConsumerSettings,
-        topics: Option<Vec<TopicName>>,
-    ) -> Arc<Self> {
+    pub(crate) fn start(cluster: Arc<Cluster>, settings: ConsumerSettings, interest: Option<Interest>) -> Arc<Self> {
         let now = cluster.clock.now();
         let fetcher = Fetcher::new(FetchConfig {
             isolation: settings.isolation,
@@ -99,19 +93,8 @@ impl ConsumerHost {
             prefetch_bytes_max: settings.prefetch_bytes_max,
             retry_backoff: RETRY_BACKOFF,
         });
-        let membership = match (&topics, &settings.group) {
-            (Some(_), Some(group_id)) => Some(Membership::new(
-                MembershipConfig {
-                    group_id: group_id.clone(),
-                    instance_id: settings.instance_id.clone(),
-                    session_timeout: settings.session_timeout,
-                    heartbeat_interval: settings.heartbeat_interval,
-                    max_poll_interval: settings.max_poll_interval,
-                    retry_backoff: RETRY_BACKOFF,
-                    rebalance_protocol: settings.rebalance_protocol(),
-                },
-                now,
-            )),
+        let membership = match (&interest, &settings.group) {
+            (Some(_), Some(group)) => Some(member(group, &settings, now)),
             (Some(_) | None, _) => None,
         };
         let inner = Inner {
@@ -125,6 +108,8 @@ impl ConsumerHost {
             is_watching: false,
             held_since: BTreeMap::new(),
             assignments: 0,
+            is_naming: false,
+            next_naming: now,
         };
         let host = Arc::new(Self {
             fetch_lanes: std::array::from_fn(|_| cluster.new_lane()),
@@ -132,7 +117,11 @@ impl ConsumerHost {
             call_lane: cluster.new_lane(),
             cluster,
             settings,
-            topics: topics.unwrap_or_default(),
+            topics: match &interest {
+                Some(Interest::Topics(topics)) => topics.clone(),
+                Some(Interest::Pattern(_)) | None => Vec::new(),
+            },
+            interest,
             inner: Mutex::new(inner),
             work: Notify::new(),
             change: Notify::new(),
@@ -210,24 +199,14 @@ impl ConsumerHost {
         if let Some(error) = inner.fetcher.poll_error() {
             return Some(error.into());
         }
-        match inner.membership.as_ref().map(Membership::state) {
-            Some(State::Failed(refusal)) if refusal.code() == ErrorCode::FencedInstanceId => {
-                Some(ConsumerError::Fenced(refusal.clone()))
+        let refusal = inner.membership.as_ref().and_then(Member::failure)?;
+        Some(match (refusal.code(), refusal.operation()) {
+            (ErrorCode::FencedInstanceId, _) => ConsumerError::Fenced(refusal.clone()),
+            (ErrorCode::UnsupportedVersion, Operation::ConsumerGroupHeartbeat) => {
+                ConsumerError::GroupProtocolNotOffered(refusal.clone())
             }
-            Some(State::Failed(refusal)) => Some(ConsumerError::Refused(refusal.clone())),
-            Some(
-                State::Unjoined
-                | State::Joining
-                | State::Assigning { .. }
-                | State::Syncing { .. }
-                | State::Stable
-                | State::Summoned
-                | State::Revoking
-                | State::Leaving
-                | State::Closed,
-            )
-            | None => None,
-        }
+            _ => ConsumerError::Refused(refusal.clone()),
+        })
     }
 
     /// Commits positions, waiting for the answer; asks again while the answer is no clear one.
@@ -304,7 +283,7 @@ impl ConsumerHost {
     /// Whether offsets that the group refused may be taken as of the member that this one is by now: it has kept the
     /// partitions, and only the group's count has gone on.
     fn is_worth_repeating(&self, code: ErrorCode, sent: &GroupMetadata, by_now: &GroupMetadata) -> bool {
-        let is_joining = self.lock().membership.as_ref().is_some_and(Membership::is_joining_with_partitions);
+        let is_joining = self.lock().membership.as_ref().is_some_and(Member::is_joining_with_partitions);
         match code {
             ErrorCode::IllegalGeneration | ErrorCode::StaleMemberEpoch => sent != by_now || is_joining,
             ErrorCode::RebalanceInProgress => is_joining,
@@ -366,19 +345,20 @@ impl From<FetchError> for ConsumerError {
 
 enum Completion {
     Fetched { id: FetchId, result: Result<Vec<(TopicPartition, PartitionReply)>, Lost> },
-    Grouped { asked: Operation, result: Result<GroupReply, Lost> },
+    Grouped { asked: Operation, result: Result<MemberReply, Lost> },
     Assigned { result: Result<Divided, Lost> },
     LookedUp { lookups: Vec<Lookup>, result: Result<Found, AdminError> },
     Refreshed,
     Watched,
+    Named,
 }
 
 /// Places that were looked up; those that are not there have none.
 type Found = BTreeMap<TopicPartition, Offset>;
 
-struct Divided {
-    assignments: Vec<(MemberId, Bytes)>,
-    topics: BTreeMap<TopicName, i32>,
+pub(crate) struct Divided {
+    pub(crate) assignments: Vec<(MemberId, Bytes)>,
+    pub(crate) topics: BTreeMap<TopicName, i32>,
 }
 
 async fn drive(host: Arc<ConsumerHost>) {
@@ -419,12 +399,13 @@ impl ConsumerHost {
     fn pump(self: &Arc<Self>, completions: &mpsc::UnboundedSender<Completion>) -> Option<Option<Monotonic>> {
         let now = self.cluster.clock.now();
         let mut fetches = Vec::new();
-        let (call, members, lookups, watch, timeout) = {
+        let (call, members, lookups, watch, unnamed, timeout) = {
             let mut inner = self.lock();
             if inner.is_closed {
                 return None;
             }
             let inner = &mut *inner;
+            let unnamed = self.name_topics(inner, now);
             let membership = inner.membership.as_mut();
             let (call, members) = membership
                 .map_or((None, None), |membership| (membership.poll_request(now), membership.poll_assigning(now)));
@@ -438,12 +419,13 @@ impl ConsumerHost {
             let group_timeout = inner.membership.as_ref().and_then(|membership| membership.poll_timeout(now));
             let watch_timeout =
                 inner.divided.as_ref().map(|_| inner.next_watch).filter(|time| *time > now && !inner.is_watching);
-            let timeouts = [inner.fetcher.poll_timeout(now), group_timeout, watch_timeout];
-            (call, members, lookups, watch, timeouts.into_iter().flatten().min())
+            let naming_timeout = Some(inner.next_naming).filter(|time| *time > now && !inner.is_naming);
+            let timeouts = [inner.fetcher.poll_timeout(now), group_timeout, watch_timeout, naming_timeout];
+            (call, members, lookups, watch, unnamed, timeouts.into_iter().flatten().min())
         };
         self.change.notify_waiters();
         if let Some(call) = call {
-            let asked = call.request.operation();
+            let asked = call.operation();
             self.spawn(completions, async move |host| Completion::Grouped {
                 asked,
                 result: host.ask_coordinator(call).await,
@@ -470,6 +452,12 @@ impl ConsumerHost {
                 }),
             }
         }
+        if !unnamed.is_empty() {
+            self.spawn(completions, async move |host| {
+                let _ = host.cluster.refresh_ids(&unnamed).await;
+                Completion::Named
+            });
+        }
         if watch {
             self.spawn(completions, async |host| {
                 let _ = host.cluster.refresh(Some(&host.topics)).await;
@@ -477,6 +465,18 @@ impl ConsumerHost {
             });
         }
         Some(timeout)
+    }
+
+    /// Tells the member the names of its topics that are known by now; returns the ids to look up.
+    fn name_topics(&self, inner: &mut Inner, now: Monotonic) -> Vec<TopicId> {
+        let Some(Member::Consumer(member)) = &mut inner.membership else { return Vec::new() };
+        self.cluster.with_metadata(|metadata| member.handle_names(|id| metadata.name_of(id).cloned()));
+        let unnamed: Vec<TopicId> = member.unnamed_topics().into_iter().collect();
+        if unnamed.is_empty() || inner.is_naming || now < inner.next_naming {
+            return Vec::new();
+        }
+        inner.is_naming = true;
+        unnamed
     }
 
     fn spawn<F>(
@@ -530,6 +530,10 @@ impl ConsumerHost {
                 inner.errors.push_back(ConsumerError::from_lookup(error));
             }
             Completion::Refreshed => inner.fetcher.handle_metadata(now),
+            Completion::Named => {
+                inner.is_naming = false;
+                inner.next_naming = now + RETRY_BACKOFF;
+            }
             Completion::Watched => {
                 inner.is_watching = false;
                 let topics = self.counts(&self.topics);
@@ -539,7 +543,7 @@ impl ConsumerHost {
     }
 
     /// Topics that exist, with their numbers of partitions.
-    fn counts(&self, topics: &[TopicName]) -> BTreeMap<TopicName, i32> {
+    pub(crate) fn counts(&self, topics: &[TopicName]) -> BTreeMap<TopicName, i32> {
         self.cluster.with_metadata(|metadata| {
             topics.iter().filter_map(|topic| Some((topic.clone(), metadata.partition_count(topic)?))).collect()
         })
@@ -669,181 +673,6 @@ impl ConsumerHost {
         let is_refused = ErrorCode::from_wire(response.error_code).is_error();
         if is_refused { Vec::new() } else { replies }
     }
-
-    // --- the group ---
-
-    async fn ask_coordinator(&self, call: GroupCall) -> Result<GroupReply, Lost> {
-        let Some(group_id) = &self.settings.group else { return Err(Lost::unsent("there is no group")) };
-        let of = CoordinatorOf::Group(group_id.as_str().to_owned());
-        let node = match self.cluster.coordinator(&of, call.refresh).await {
-            Ok(node) => node,
-            Err(FindError::Lost(lost)) => return Err(lost),
-            Err(FindError::Refused { code, .. }) => {
-                return match classify(Operation::FindCoordinator, code) {
-                    Verdict::Fatal => Ok(refused(&call.request, code)),
-                    Verdict::Done
-                    | Verdict::Retry
-                    | Verdict::RefreshThenRetry
-                    | Verdict::Abort
-                    | Verdict::Reinitialize => Err(Lost::unsent(format!("the coordinator is not known: {code}"))),
-                };
-            }
-        };
-        let result = self.ask_group(node, group_id.as_str().to_owned(), call.request).await;
-        if result.is_err() {
-            self.cluster.forget_coordinator(&of);
-        }
-        result
-    }
-
-    async fn ask_group(&self, node: i32, group_id: String, request: GroupRequest) -> Result<GroupReply, Lost> {
-        let settings = &self.settings;
-        let group_instance_id = settings.instance_id.as_ref().map(|it| it.as_str().to_owned());
-        match request {
-            GroupRequest::Join { member_id, reason, last } => {
-                let protocols = self.protocols(&last).map_err(|error| Lost::unsent(error.to_string()))?;
-                let request = JoinGroupRequest {
-                    group_id,
-                    session_timeout_ms: milliseconds(settings.session_timeout),
-                    rebalance_timeout_ms: milliseconds(settings.max_poll_interval),
-                    member_id: member_id.into(),
-                    group_instance_id,
-                    protocol_type: PROTOCOL_TYPE.to_owned(),
-                    protocols,
-                    reason: Some(reason),
-                    ..Default::default()
-                };
-                let timeout = settings.max_poll_interval.max(self.cluster.request_timeout()) + JOIN_GRACE;
-                // Version 5 names static members.
-                let (response, _) = self.cluster.ask_for(node, self.group_lane, 5..=9, timeout, |_| request).await?;
-                let member_id = MemberId::from(response.member_id);
-                Ok(GroupReply::Join(match ErrorCode::from_wire(response.error_code) {
-                    ErrorCode::None => Ok(Joined {
-                        generation_id: response.generation_id,
-                        member_id,
-                        leader: MemberId::from(response.leader),
-                        skip_assignment: response.skip_assignment,
-                        protocol_name: response.protocol_name,
-                        members: response
-                            .members
-                            .into_iter()
-                            .map(|member| JoinedMember {
-                                member_id: MemberId::from(member.member_id),
-                                instance_id: member.group_instance_id.map(GroupInstanceId::from),
-                                metadata: member.metadata,
-                            })
-                            .collect(),
-                    }),
-                    code => Err((code, member_id)),
-                }))
-            }
-            GroupRequest::Sync { generation_id, member_id, protocol_name, assignments } => {
-                let assignor = settings.assignor(protocol_name.as_deref());
-                let request = SyncGroupRequest {
-                    group_id,
-                    generation_id,
-                    member_id: member_id.into(),
-                    group_instance_id,
-                    protocol_type: Some(PROTOCOL_TYPE.to_owned()),
-                    protocol_name: assignor.map(|assignor| assignor.name().to_owned()),
-                    assignments: assignments
-                        .into_iter()
-                        .map(|(member_id, assignment)| SyncGroupRequestAssignment {
-                            member_id: member_id.into(),
-                            assignment,
-                            ..Default::default()
-                        })
-                        .collect(),
-                    ..Default::default()
-                };
-                let timeout = settings.max_poll_interval.max(self.cluster.request_timeout()) + JOIN_GRACE;
-                let (response, _) = self.cluster.ask_for(node, self.group_lane, 3..=5, timeout, |_| request).await?;
-                let code = ErrorCode::from_wire(response.error_code);
-                Ok(GroupReply::Sync(code.into_result().map(|()| response.assignment)))
-            }
-            GroupRequest::Heartbeat { generation_id, member_id } => {
-                let request = HeartbeatRequest {
-                    group_id,
-                    generation_id,
-                    member_id: member_id.into(),
-                    group_instance_id,
-                    ..Default::default()
-                };
-                let (response, _) = self.cluster.ask(node, self.group_lane, 3..=4, |_| request).await?;
-                Ok(GroupReply::Heartbeat(ErrorCode::from_wire(response.error_code)))
-            }
-            GroupRequest::Leave { member_id, reason } => {
-                let request = LeaveGroupRequest {
-                    group_id,
-                    members: vec![MemberIdentity {
-                        member_id: member_id.into(),
-                        group_instance_id,
-                        reason: Some(reason),
-                        ..Default::default()
-                    }],
-                    ..Default::default()
-                };
-                // Not on the group's connection, which may be held by a JoinGroup.
-                let (response, _) = self.cluster.ask(node, self.call_lane, 3..=5, |_| request).await?;
-                let member = response.members.first().map_or(0, |member| member.error_code);
-                let code = if response.error_code == 0 { member } else { response.error_code };
-                Ok(GroupReply::Leave(ErrorCode::from_wire(code)))
-            }
-        }
-    }
-
-    /// What this member says to each of its assignors' leaders.
-    fn protocols(&self, last: &LastAssignment) -> Result<Vec<JoinGroupRequestProtocol>, EncodeError> {
-        let settings = &self.settings;
-        let (owned, generation_id) = match settings.rebalance_protocol() {
-            RebalanceProtocol::Eager => (Vec::new(), -1),
-            RebalanceProtocol::Cooperative => (last.partitions.clone(), last.generation_id),
-        };
-        let protocol = |assignor: &Arc<dyn Assignor>| {
-            let subscription = Subscription {
-                topics: self.topics.clone(),
-                userdata: assignor.userdata_after(last),
-                owned: owned.clone(),
-                generation_id,
-                rack_id: settings.rack.clone(),
-            };
-            let metadata = encode_subscription(&subscription)?;
-            Ok(JoinGroupRequestProtocol { name: assignor.name().to_owned(), metadata, ..Default::default() })
-        };
-        settings.assignors.iter().map(protocol).collect()
-    }
-
-    /// Asks the assignor to divide the partitions of all topics that members want.
-    async fn divide(&self, members: Vec<JoinedMember>) -> Result<Divided, Lost> {
-        let mut subscriptions = Vec::with_capacity(members.len());
-        let mut topics = BTreeSet::new();
-        for member in members {
-            // A member that cannot be understood gets nothing, and does not stop the others.
-            let Ok(subscription) = decode_subscription(&member.metadata) else { continue };
-            topics.extend(subscription.topics.iter().cloned());
-            subscriptions.push(MemberSubscription {
-                member_id: member.member_id,
-                instance_id: member.instance_id,
-                topics: subscription.topics,
-                userdata: subscription.userdata,
-                owned: subscription.owned,
-                generation_id: subscription.generation_id,
-                rack_id: subscription.rack_id,
-            });
-        }
-        let topics: Vec<TopicName> = topics.into_iter().collect();
-        self.cluster.refresh(Some(&topics)).await?;
-        let topics = self.counts(&topics);
-        let chosen = self.lock().membership.as_ref().and_then(|it| it.protocol_name().map(str::to_owned));
-        let assignor = self.settings.assignor(chosen.as_deref()).ok_or_else(|| Lost::unsent("there is no assignor"))?;
-        let assignments = assignor.assign(&topics, &subscriptions);
-        let encoded: Result<Vec<_>, _> = assignments
-            .into_iter()
-            .map(|it| encode_assignment(&it.partitions, &it.userdata).map(|bytes| (it.member_id, bytes)))
-            .collect();
-        let assignments = encoded.map_err(|error| Lost::unsent(error.to_string()))?;
-        Ok(Divided { assignments, topics })
-    }
 }
 
 impl Inner {
@@ -864,7 +693,7 @@ impl Inner {
 
     /// Whether to look at the topics again. Only leaders need to: they divided what they knew.
     fn should_watch(&mut self, now: Monotonic) -> bool {
-        let is_leader = self.membership.as_ref().is_some_and(Membership::is_leader);
+        let is_leader = self.membership.as_ref().is_some_and(Member::is_leader);
         let is_due = is_leader && self.divided.is_some() && !self.is_watching && now >= self.next_watch;
         self.is_watching |= is_due;
         is_due
@@ -925,15 +754,29 @@ fn watch_interval(topics: &[TopicName], counts: &BTreeMap<TopicName, i32>) -> Du
     if is_missing { MISSING_TOPICS_AGE_MAX } else { TOPICS_AGE_MAX }
 }
 
-fn refused(request: &GroupRequest, code: ErrorCode) -> GroupReply {
-    match request {
-        GroupRequest::Join { .. } => GroupReply::Join(Err((code, MemberId::from("")))),
-        GroupRequest::Sync { .. } => GroupReply::Sync(Err(code)),
-        GroupRequest::Heartbeat { .. } => GroupReply::Heartbeat(code),
-        GroupRequest::Leave { .. } => GroupReply::Leave(code),
+fn member(group_id: &GroupId, settings: &ConsumerSettings, now: Monotonic) -> Member {
+    match settings.group_protocol {
+        GroupProtocol::Classic => {
+            let config = MembershipConfig {
+                group_id: group_id.clone(),
+                instance_id: settings.instance_id.clone(),
+                session_timeout: settings.session_timeout,
+                heartbeat_interval: settings.heartbeat_interval,
+                max_poll_interval: settings.max_poll_interval,
+                retry_backoff: RETRY_BACKOFF,
+                rebalance_protocol: settings.rebalance_protocol(),
+            };
+            Member::Classic(Membership::new(config, now))
+        }
+        GroupProtocol::Consumer => {
+            let config = ConsumerMembershipConfig {
+                group_id: group_id.clone(),
+                member_id: MemberId::from(Chance::from_seed(seed()).uuid().to_string()),
+                instance_id: settings.instance_id.clone(),
+                max_poll_interval: settings.max_poll_interval,
+                retry_backoff: RETRY_BACKOFF,
+            };
+            Member::Consumer(ConsumerMembership::new(config, now))
+        }
     }
-}
-
-fn milliseconds(duration: Duration) -> i32 {
-    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }

@@ -265,6 +265,12 @@ pub enum ConsumerError {
         /// How the consumer was made.
         how: &'static str,
     },
+    /// The cluster has no groups of the consumer protocol.
+    #[error(
+        "this cluster does not offer groups of the consumer protocol of KIP-848, or not what is asked of it ({0}); \
+         use GroupProtocol::Classic, or brokers from Apache Kafka 4.0 on with the feature group.version at 1"
+    )]
+    GroupProtocolNotOffered(Refusal),
     /// A broker refused.
     #[error("{0}")]
     Refused(Refusal),
@@ -531,6 +537,7 @@ impl ConsumerError {
             | Self::NotAssigned { .. }
             | Self::NoGroup
             | Self::WrongKind { .. }
+            | Self::GroupProtocolNotOffered(_)
             | Self::Closed => ErrorClass::InvalidConfiguration,
             Self::Corrupt { .. } | Self::Fenced(_) | Self::CommitFailed(_) | Self::Unexpected { .. } => {
                 ErrorClass::ApplicationRecoverable
@@ -555,6 +562,7 @@ impl ConsumerError {
             | Self::Fenced(_)
             | Self::CommitFailed(_)
             | Self::Unexpected { .. }
+            | Self::GroupProtocolNotOffered(_)
             | Self::Refused(_) => false,
         }
     }

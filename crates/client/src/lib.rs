@@ -41,7 +41,9 @@ pub mod consumer;
 mod consumer_host;
 pub mod error;
 mod fate;
+mod group_calls;
 mod link;
+mod member;
 pub mod producer;
 mod producer_host;
 pub mod record;
@@ -55,8 +57,8 @@ pub use assignor::{
 pub use client::{Client, ClientBuilder};
 pub use connector::{BrokerAddress, Connector, TcpConnector, Transport};
 pub use consumer::{
-    Batch, Consumer, ConsumerBuilder, ConsumerEvent, ConsumerStop, GroupMetadata, Isolation, OffsetReset, Position,
-    Positions,
+    Batch, Consumer, ConsumerBuilder, ConsumerEvent, ConsumerStop, GroupMetadata, GroupProtocol, Isolation,
+    OffsetReset, Position, Positions,
 };
 pub use error::{
     AbortError, AdminError, BeginError, CommitError, ConnectError, ConsumerError, Error, ErrorClass, Refusal,

@@ -825,7 +825,7 @@ fn wall_clock() -> Timestamp {
 }
 
 /// A seed for choices that need not be repeated: where records without a key go.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

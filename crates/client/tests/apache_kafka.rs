@@ -3,136 +3,17 @@
 //!
 //! Every test makes topics, groups and transactional ids of its own, so they may run side by side and again.
 
+mod world;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use atonce_broker::{Broker, Durability};
 use atonce_client::{
-    Client, CommitError, Consumer, ConsumerBuilder, ConsumerError, ConsumerEvent, CooperativeStickyAssignor,
-    ErrorClass, GroupId, GroupMetadata, Isolation, NewTopic, OffsetReset, OffsetSpec, Position, Positions,
-    ProducerRecord, SendOffsetsError, Settled, TopicName, TopicPartition, TransactionError,
+    CommitError, ConsumerError, ConsumerEvent, ErrorClass, GroupId, GroupMetadata, Isolation, NewTopic, OffsetReset,
+    OffsetSpec, Position, Positions, ProducerRecord, SendOffsetsError, Settled, TopicName, TopicPartition,
+    TransactionError,
 };
-
-/// A client, and names that no other test has.
-struct World {
-    client: Client,
-    suffix: String,
-    _broker: Option<Broker>,
-}
-
-impl World {
-    async fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let (servers, broker) = match std::env::var("ATONCE_TEST_BOOTSTRAP_SERVERS") {
-            Ok(servers) => (servers, None),
-            Err(_) => {
-                let broker = Broker::builder().temporary().durability(Durability::Os);
-                // Looked at often, for the tests that wait for it.
-                let broker = broker.property("transaction.abort.timed.out.transaction.cleanup.interval.ms", "100");
-                let broker = broker.start().await.expect("a broker starts in this process");
-                (broker.bootstrap_servers(), Some(broker))
-            }
-        };
-        let client = Client::builder(servers).client_id("atonce-test").connect().await.expect("the broker is there");
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_millis();
-        let suffix = format!("{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { client, suffix, _broker: broker }
-    }
-
-    fn name(&self, what: &str) -> String {
-        format!("{what}-{}", self.suffix)
-    }
-
-    async fn topic(&self, what: &str, partitions: i32) -> TopicName {
-        let name = TopicName::from(self.name(what));
-        let created = self.client.admin().create_topics(&[NewTopic::new(name.clone(), partitions)]).await;
-        created.expect("topics can be made").remove(&name).expect("an answer for each").expect("it is new");
-        name
-    }
-
-    async fn write(&self, topic: &TopicName, values: std::ops::Range<i32>) {
-        let producer = self.client.producer().linger(Duration::ZERO).start().await.expect("starts");
-        for value in values {
-            let record = ProducerRecord::to(topic.clone()).key(value.to_string()).value(value.to_string());
-            drop(producer.send(record).await.expect("is taken"));
-        }
-        producer.close().await.expect("all is written");
-    }
-
-    fn consumer(&self) -> ConsumerBuilder {
-        self.client.consumer().read_committed().auto_offset_reset(OffsetReset::Earliest)
-    }
-
-    async fn end(&self, topic: &TopicName, isolation: Isolation) -> i64 {
-        let topic_partition = TopicPartition::new(topic.clone(), 0);
-        let specs = [(topic_partition.clone(), OffsetSpec::Latest)];
-        let listed = self.client.admin().list_offsets(&specs, isolation).await.expect("offsets are listed");
-        listed[&topic_partition].offset.expect("a partition has an end")
-    }
-
-    /// Waits until all transactions of the partition have ended, and returns its end.
-    async fn settled_end(&self, topic: &TopicName) -> i64 {
-        loop {
-            let stable = self.end(topic, Isolation::ReadCommitted).await;
-            if stable == self.end(topic, Isolation::ReadUncommitted).await {
-                return stable;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-
-    /// In the old transaction protocol a broker says of a transaction that outlived its time-out what it says of a zombie's.
-    async fn has_old_protocol(&self) -> bool {
-        let cluster = self.client.admin().describe_cluster().await.expect("is answered");
-        cluster.features.get("transaction.version").copied().unwrap_or(0) < 2
-    }
-
-    async fn committed(&self, group: &GroupId, topic: &TopicName) -> Option<i64> {
-        let topic_partition = TopicPartition::new(topic.clone(), 0);
-        let offsets = self.client.admin().committed_offsets(group, std::slice::from_ref(&topic_partition), true).await;
-        offsets.expect("offsets are told").get(&topic_partition).map(|committed| committed.offset)
-    }
-}
-
-/// Values until there are `count`, with the positions after them.
-async fn read(consumer: &mut Consumer, count: usize) -> Vec<String> {
-    let mut values = Vec::new();
-    while values.len() < count {
-        let batch = consumer.next_batch().await.expect("reads").expect("is not stopped");
-        values.extend(batch.iter().map(text));
-    }
-    values
-}
-
-fn text(record: &atonce_client::ConsumerRecord) -> String {
-    String::from_utf8(record.value().expect("has a value").to_vec()).expect("is text")
-}
-
-/// Events until `look` has something.
-async fn until<T>(consumer: &mut Consumer, mut look: impl FnMut(ConsumerEvent) -> Option<T>) -> T {
-    loop {
-        let event = consumer.next_event(Duration::from_secs(60)).await.expect("goes on").expect("something happens");
-        if let Some(found) = look(event) {
-            return found;
-        }
-    }
-}
-
-fn assigned(event: ConsumerEvent) -> Option<Vec<TopicPartition>> {
-    match event {
-        ConsumerEvent::Assigned(partitions, _) => Some(partitions),
-        ConsumerEvent::Batch(_) | ConsumerEvent::Revoking(_) | ConsumerEvent::Lost(_) => None,
-    }
-}
-
-fn revoking(event: ConsumerEvent) -> Option<Vec<TopicPartition>> {
-    match event {
-        ConsumerEvent::Revoking(partitions) => Some(partitions),
-        ConsumerEvent::Batch(_) | ConsumerEvent::Assigned(..) | ConsumerEvent::Lost(_) => None,
-    }
-}
+use world::{World, assigned, read, revoking, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_are_written_once_and_in_order() {
@@ -812,81 +693,4 @@ async fn futures_can_be_spawned() {
     spawnable(consumer.commit(Positions::new(GroupMetadata::without_member("g"))));
     spawnable(consumer.end_offsets(&[]));
     spawnable(consumer.close());
-}
-
-/// A member's events until `count` partitions are its own, with what was revoked on the way.
-async fn until_it_has(consumer: &mut Consumer, count: usize) -> Vec<TopicPartition> {
-    let mut revoked = Vec::new();
-    loop {
-        match consumer.next_event(Duration::from_millis(100)).await.expect("goes on") {
-            Some(ConsumerEvent::Assigned(partitions, _)) if partitions.len() == count => return revoked,
-            Some(ConsumerEvent::Revoking(partitions)) => revoked.extend(partitions),
-            Some(ConsumerEvent::Batch(_) | ConsumerEvent::Assigned(..) | ConsumerEvent::Lost(_)) | None => {}
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cooperative_member_keeps_its_place_in_what_it_keeps_and_may_commit_it() {
-    let world = World::new().await;
-    let topic = world.topic("cooperative", 4).await;
-    for partition in 0..4 {
-        let producer = world.client.producer().start().await.expect("starts");
-        for value in 0..10 {
-            let record = ProducerRecord::to(topic.clone()).partition(partition).value(value.to_string());
-            drop(producer.send(record).await.expect("is taken"));
-        }
-        producer.close().await.expect("all is written");
-    }
-    let group = GroupId::from(world.name("group"));
-    let member = || {
-        let builder = world.consumer().group(group.clone()).heartbeat_interval(Duration::from_millis(50));
-        builder.assignor(Arc::new(CooperativeStickyAssignor)).subscribe([topic.clone()])
-    };
-    let mut first = member().await.expect("starts");
-    assert_eq!(until_it_has(&mut first, 4).await, []);
-    let mut seen = 0;
-    let mut positions = first.positions();
-    while seen < 40 {
-        let batch = first.next_batch().await.expect("reads").expect("is not stopped");
-        seen += batch.len();
-        positions.merge(batch.positions());
-    }
-    let generation = first.group_metadata().expect("has a group").generation_id;
-
-    let mut second = member().await.expect("starts");
-    let (mut revoked, mut settled) = (Vec::new(), Box::pin(until_it_has(&mut second, 2)));
-    // The first must call again when it has given something away, or the second never gets it.
-    loop {
-        tokio::select! {
-            taken_from_second = &mut settled => {
-                assert_eq!(taken_from_second, []);
-                break;
-            }
-            event = first.next_event(Duration::from_millis(100)) => {
-                if let Some(ConsumerEvent::Revoking(partitions)) = event.expect("goes on") {
-                    revoked.extend(partitions);
-                }
-            }
-        }
-    }
-    drop(settled);
-    let generation_of = |consumer: &Consumer| consumer.group_metadata().expect("has a group").generation_id;
-    while generation_of(&first) < generation_of(&second) {
-        drop(first.next_event(Duration::from_millis(10)).await.expect("goes on"));
-    }
-    assert_eq!(revoked.len(), 2, "only what moves is revoked");
-    let kept = first.assignment();
-    assert!(kept.iter().all(|it| first.position(it) == Some(10)), "it reads on where it is");
-    assert_eq!(kept.len(), 2);
-
-    // Handed out in an old generation, and what was kept is still its own to commit.
-    assert!(generation_of(&first) > generation);
-    let stale = first.commit(positions.clone()).await.expect_err("half of it is another's by now");
-    assert!(matches!(stale, ConsumerError::CommitFailed(_)), "{stale}");
-    positions.retain(|it| kept.contains(it));
-    first.commit(positions).await.expect("is its own");
-    let committed = world.client.admin().committed_offsets(&group, &kept, true).await.expect("are told");
-    assert!(kept.iter().all(|it| committed[it].offset == 10), "{committed:?}");
-    assert_eq!(first.assignment(), kept, "the refusal cost it nothing");
 }

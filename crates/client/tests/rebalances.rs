@@ -9,15 +9,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atonce_broker::{Broker, Durability};
 use atonce_client::{
-    Client, ConsumerEvent, ErrorClass, NewTopic, OffsetReset, Position, ProducerRecord, Settled, TopicName,
-    TopicPartition,
+    Client, ConsumerEvent, CooperativeStickyAssignor, ErrorClass, GroupProtocol, NewTopic, OffsetReset, Position,
+    ProducerRecord, Settled, TopicName, TopicPartition,
 };
 use atonce_kernel::chance::Chance;
 
 const PARTITIONS: i32 = 4;
 const RECORDS: u32 = 10_000;
 
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Eager,
+    Cooperative,
+    Consumer,
+}
+
 struct Job {
+    kind: Kind,
     client: Client,
     input: TopicName,
     output: TopicName,
@@ -32,6 +40,11 @@ async fn copy(job: Arc<Job>, name: String, life: Duration, is_clean: bool) {
     let builder = job.client.consumer().group(job.group.clone()).read_committed();
     let builder = builder.auto_offset_reset(OffsetReset::Earliest).batch_records_max(20);
     let builder = builder.session_timeout(Duration::from_secs(6)).heartbeat_interval(Duration::from_millis(100));
+    let builder = match job.kind {
+        Kind::Eager => builder,
+        Kind::Cooperative => builder.assignor(Arc::new(CooperativeStickyAssignor)),
+        Kind::Consumer => builder.group_protocol(GroupProtocol::Consumer),
+    };
     let mut consumer = builder.subscribe([job.input.clone()]).await.expect("starts");
     let end = tokio::time::Instant::now() + life;
     while tokio::time::Instant::now() < end && !job.done.load(Ordering::Relaxed) {
@@ -73,6 +86,20 @@ async fn copy(job: Arc<Job>, name: String, life: Duration, is_clean: bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn members_that_come_and_go_take_each_record_into_account_once() {
+    check(Kind::Eager).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_of_a_cooperative_group_take_each_record_into_account_once() {
+    check(Kind::Cooperative).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_of_a_consumer_group_take_each_record_into_account_once() {
+    check(Kind::Consumer).await;
+}
+
+async fn check(kind: Kind) {
     let (servers, _broker) = match std::env::var("ATONCE_TEST_BOOTSTRAP_SERVERS") {
         Ok(servers) => (servers, None),
         Err(_) => {
@@ -82,8 +109,13 @@ async fn members_that_come_and_go_take_each_record_into_account_once() {
         }
     };
     let client = Client::builder(servers).connect().await.expect("is there");
-    let suffix = SystemTime::now().duration_since(UNIX_EPOCH).expect("is after 1970").as_millis();
-    let (input, output) = (TopicName::from(format!("in-{suffix}")), TopicName::from(format!("out-{suffix}")));
+    let cluster = client.admin().describe_cluster().await.expect("is answered");
+    if kind == Kind::Consumer && cluster.features.get("group.version").copied().unwrap_or(0) < 1 {
+        return;
+    }
+    let suffix = SystemTime::now().duration_since(UNIX_EPOCH).expect("is after 1970").as_nanos();
+    let name = |what: &str| TopicName::from(format!("{what}-{suffix}"));
+    let (input, output) = (name("in"), name("out"));
     let topics = [NewTopic::new(input.clone(), PARTITIONS), NewTopic::new(output.clone(), PARTITIONS)];
     let created = client.admin().create_topics(&topics).await.expect("is answered");
     assert!(created.values().all(Result::is_ok));
@@ -96,6 +128,7 @@ async fn members_that_come_and_go_take_each_record_into_account_once() {
     producer.close().await.expect("all is written");
 
     let job = Arc::new(Job {
+        kind,
         client: client.clone(),
         input,
         output: output.clone(),
