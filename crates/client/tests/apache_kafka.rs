@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use atonce_client::{
-    CommitError, ConsumerError, ConsumerEvent, ErrorClass, GroupId, GroupMetadata, Isolation, NewTopic, OffsetReset,
+    Client, CommitError, ConsumerError, ConsumerEvent, ErrorClass, GroupId, GroupMetadata, Isolation, NewTopic,
     OffsetSpec, Position, Positions, ProducerRecord, SendOffsetsError, Settled, TopicName, TopicPartition,
     TransactionError,
 };
-use world::{World, assigned, read, revoking, until};
+use world::{World, assigned, read, revoking, text, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_are_written_once_and_in_order() {
@@ -147,14 +147,10 @@ async fn a_commit_that_is_dropped_is_settled_by_the_next_begin() {
     let mut producer = world.client.transactional_producer(world.name("id")).start().await.expect("starts");
     let transaction = producer.begin().await.expect("begins");
     transaction.send(ProducerRecord::to(topic.clone()).value("kept")).await.expect("is taken");
-    {
-        let commit = transaction.commit();
-        tokio::pin!(commit);
-        let polled = tokio::time::timeout(Duration::ZERO, commit).await;
-        assert!(polled.is_err(), "a commit is not done at once");
-    }
+    // On a machine that is busy elsewhere it may be done before it is given up; then there is nothing to settle.
+    let is_done = tokio::time::timeout(Duration::ZERO, transaction.commit()).await.is_ok();
     let transaction = producer.begin().await.expect("begins");
-    assert_eq!(transaction.settled(), Some(Settled::Committed));
+    assert_eq!(transaction.settled(), (!is_done).then_some(Settled::Committed));
     transaction.commit().await.expect("commits");
     assert_eq!(world.settled_end(&topic).await, 2);
 }
