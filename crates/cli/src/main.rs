@@ -1,15 +1,15 @@
-//! The `atonce` binary: the demo, the broker, and everyday tools for topics and records.
+//! The `atonce` binary: the demo, the broker, and everyday tools for topics, records, groups and transactions.
 //!
 //! It puts the layers together and talks to people. It does not know the wire, the log or the coordinators: it uses the
 //! public interfaces of `atonce`, `atonce-client` and `atonce-broker` as any user would.
 //!
 //! Read in this order: `demo`, the proof; then `commands`, one file per command; `failure`, what errors look like, and `output`.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its user")]
 
 mod demo;
 mod commands;
 mod failure;
 mod output;
+mod time;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -45,6 +45,11 @@ enum Command {
     Topics(commands::topics::Arguments),
     Produce(commands::produce::Arguments),
     Consume(commands::consume::Arguments),
+    Groups(commands::groups::Arguments),
+    Transactions(commands::transactions::Arguments),
+    Records(commands::records::Arguments),
+    Configs(commands::configs::Arguments),
+    Cluster(commands::cluster::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -54,11 +59,15 @@ fn main() -> ExitCode {
         .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        // Nobody may hear that nobody hears.
+        .log_internal_errors(false)
         .init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("atonce: cannot start its threads: {error}; see the limits of this system (ulimit -u)");
+            output::remark(format_args!(
+                "atonce: cannot start its threads: {error}; see the limits of this system (ulimit -u)"
+            ));
             return ExitCode::FAILURE;
         }
     };
@@ -70,7 +79,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             let status = failure.status();
             if status != 0 {
-                eprintln!("{:?}", miette::Report::new(failure));
+                output::remark(format_args!("{:?}", miette::Report::new(failure)));
             }
             ExitCode::from(status)
         }
@@ -86,6 +95,11 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Topics(arguments) => commands::topics::run(arguments).await.map(done),
         Command::Produce(arguments) => commands::produce::run(arguments).await.map(done),
         Command::Consume(arguments) => commands::consume::run(arguments).await,
+        Command::Groups(arguments) => commands::groups::run(arguments).await.map(done),
+        Command::Transactions(arguments) => commands::transactions::run(arguments).await.map(done),
+        Command::Records(arguments) => commands::records::run(arguments).await.map(done),
+        Command::Configs(arguments) => commands::configs::run(arguments).await.map(done),
+        Command::Cluster(arguments) => commands::cluster::run(arguments).await.map(done),
     }
 }
 

@@ -1,9 +1,12 @@
-//! Standard output: the one place where commands print their results.
+//! Where commands speak: results to standard output, remarks to standard error.
 //!
-//! A reader that has seen enough (`atonce topics list | head -1`) closes the pipe. That is no failure: the command ends quietly.
+//! A reader that has seen enough (`atonce topics list | head -1`) closes the pipe. That is no failure: the command ends quietly. Nor is it
+//! one when nobody reads the remarks.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
+
+use comfy_table::{Table, presets};
 
 use crate::failure::{Failure, OrFailure};
 
@@ -15,6 +18,23 @@ pub(crate) fn say(line: impl Display) -> Result<(), Failure> {
 /// Prints bytes as they are, at once. A reader that is gone is [`Failure::nobody_reads`].
 pub(crate) fn write(bytes: &[u8]) -> Result<(), Failure> {
     write_to(&mut std::io::stdout().lock(), bytes)
+}
+
+/// Remarks on standard error. Whether anybody hears it changes nothing.
+pub(crate) fn remark(line: impl Display) {
+    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}
+
+/// A table for people, with these heads of its columns.
+pub(crate) fn table(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(head.iter().copied());
+    table
+}
+
+/// A number that may not be known, in a table.
+pub(crate) fn or_dash(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 fn write_to(output: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {

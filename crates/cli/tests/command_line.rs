@@ -1,5 +1,6 @@
 //! The commands, as people run them, against a broker in a process of its own.
 
+#[expect(dead_code, reason = "each test file uses its part")]
 mod support;
 
 use std::time::{Duration, Instant};
@@ -263,6 +264,12 @@ fn help_teaches_with_examples() {
         &["topics", "--help"],
         &["produce", "--help"],
         &["consume", "--help"],
+        &["groups", "--help"],
+        &["groups", "reset", "--help"],
+        &["transactions", "--help"],
+        &["records", "--help"],
+        &["configs", "--help"],
+        &["cluster", "--help"],
     ] {
         let told = succeed(atonce().args(command), "");
         assert!(told.contains("atonce "), "{told}");

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use atonce_client::{
-    Client, Consumer, ConsumerEvent, ConsumerRecord, Isolation, OffsetReset, Position, TopicName, TopicPartition,
+    Client, Consumer, ConsumerEvent, ConsumerRecord, OffsetReset, Position, TopicName, TopicPartition,
 };
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::Cluster;
+use super::{Cluster, IsolationChoice, topic_name};
 use crate::failure::{Failure, OrFailure};
 use crate::output;
 
@@ -29,7 +29,8 @@ Examples:
   atonce consume orders --group printers")]
 pub(crate) struct Arguments {
     /// The topic. It must be there.
-    topic: String,
+    #[arg(value_parser = topic_name)]
+    topic: TopicName,
     /// Where to begin: `beginning`, `end`, or an offset. In a group: only where it has committed nothing.
     #[arg(long, value_name = "PLACE", default_value = "end", value_parser = place)]
     from: Place,
@@ -83,23 +84,6 @@ fn place(text: &str) -> Result<Place, String> {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum IsolationChoice {
-    /// Those of committed transactions, and those outside any.
-    Committed,
-    /// All, also of transactions that are open or were aborted.
-    Uncommitted,
-}
-
-impl From<IsolationChoice> for Isolation {
-    fn from(choice: IsolationChoice) -> Self {
-        match choice {
-            IsolationChoice::Committed => Self::ReadCommitted,
-            IsolationChoice::Uncommitted => Self::ReadUncommitted,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
     /// As they are.
     Text,
@@ -129,7 +113,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
                     ));
                 }
             };
-            builder.group(group.as_str()).auto_offset_reset(reset).subscribe([arguments.topic.as_str()]).await
+            builder.group(group.as_str()).auto_offset_reset(reset).subscribe([arguments.topic.clone()]).await
         }
         None => {
             let position = match arguments.from {
@@ -215,7 +199,7 @@ impl EndSignal {
 }
 
 async fn partitions(client: &Client, arguments: &Arguments) -> Result<Vec<TopicPartition>, Failure> {
-    let topic = TopicName::from(&arguments.topic);
+    let topic = arguments.topic.clone();
     let failed = || format!("cannot read {topic}");
     let descriptions = client.admin().describe_topics(std::slice::from_ref(&topic)).await.or_failure(failed, NEXT)?;
     let mut all = Vec::new();

@@ -6,7 +6,7 @@ use atonce_client::{Client, Compression, ProducerRecord, TopicName};
 use clap::{Args, ValueEnum};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 
-use super::Cluster;
+use super::{Cluster, topic_name};
 use crate::failure::{Failure, OrFailure};
 
 /// Writes the lines of standard input to a topic, a record each, idempotently: each once and in order, over retries.
@@ -22,7 +22,8 @@ Examples:
   atonce produce orders --transactional-id loader-1 --lines-per-transaction 1000 < orders.txt")]
 pub(crate) struct Arguments {
     /// The topic. It must be there.
-    topic: String,
+    #[arg(value_parser = topic_name)]
+    topic: TopicName,
     /// What stands between key and value in a line. Without it, or in a line that lacks it, records have no key.
     #[arg(long, value_name = "TEXT")]
     key_separator: Option<String>,
@@ -72,7 +73,7 @@ const LINGER: Duration = Duration::from_millis(5);
 /// Writes until standard input ends.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let client = arguments.cluster.connect().await?;
-    let topic = TopicName::from(&arguments.topic);
+    let topic = arguments.topic;
     known(&client, &topic, arguments.partition).await?;
     let lines = Lines { input: BufReader::new(tokio::io::stdin()) };
     let record = RecordMaker {

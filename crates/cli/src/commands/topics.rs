@@ -1,18 +1,17 @@
-//! `atonce topics`: create, list, describe, delete.
+//! `atonce topics`: create, list, describe, alter, delete.
 
 use std::collections::BTreeMap;
 
-use atonce_client::admin::PerItem;
-use atonce_client::{Client, Isolation, NewTopic, OffsetSpec, TopicName, TopicPartition};
+use atonce_client::admin::{AlterConfig, ConfigResource, ListedOffset};
+use atonce_client::{Admin, AdminError, Client, Isolation, NewTopic, OffsetSpec, TopicName, TopicPartition};
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets};
 use serde_json::json;
 
-use super::Cluster;
+use super::{Cluster, REACH, SEE_TOPICS, each, key_and_value, topic_name};
 use crate::failure::{Failure, OrFailure};
-use crate::output::say;
+use crate::output::{remark, say, table};
 
-/// Creates, lists, describes and deletes topics.
+/// Creates, lists, describes, alters and deletes topics.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,6 +19,7 @@ Examples:
   atonce topics create totals --partitions 8 --config cleanup.policy=compact
   atonce topics list --json
   atonce topics describe orders
+  atonce topics alter orders --partitions 16 --config retention.ms=86400000
   atonce topics delete orders totals")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -31,8 +31,8 @@ enum Verb {
     /// Creates topics.
     Create {
         /// Their names.
-        #[arg(required = true, value_name = "TOPIC")]
-        topics: Vec<String>,
+        #[arg(required = true, value_name = "TOPIC", value_parser = topic_name)]
+        topics: Vec<TopicName>,
         /// How many partitions each gets; the broker's `num.partitions` if not given.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
         partitions: Option<i32>,
@@ -42,6 +42,9 @@ enum Verb {
         /// A topic's setting by its name in Kafka. May be given again.
         #[arg(long = "config", value_name = "KEY=VALUE", value_parser = key_and_value)]
         configs: Vec<(String, String)>,
+        /// Only says whether they could be created.
+        #[arg(long)]
+        validate_only: bool,
         /// It is no failure if a topic is there already.
         #[arg(long)]
         if_not_exists: bool,
@@ -62,19 +65,42 @@ enum Verb {
     /// Shows topics with their partitions and settings.
     Describe {
         /// Their names.
-        #[arg(required = true, value_name = "TOPIC")]
-        topics: Vec<String>,
+        #[arg(required = true, value_name = "TOPIC", value_parser = topic_name)]
+        topics: Vec<TopicName>,
         /// A line of JSON for each instead of tables.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         cluster: Cluster,
     },
+    /// Gives a topic more partitions, or other settings.
+    ///
+    /// With more partitions a key may go to another one than before: records that were written stay where they are.
+    #[command(group = clap::ArgGroup::new("changes").required(true).multiple(true).args(["partitions", "configs", "deletes"]))]
+    Alter {
+        /// Its name.
+        #[arg(value_parser = topic_name)]
+        topic: TopicName,
+        /// How many partitions it is to have, more than it has.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+        partitions: Option<i32>,
+        /// A setting by its name in Kafka. May be given again.
+        #[arg(long = "config", value_name = "KEY=VALUE", value_parser = key_and_value)]
+        configs: Vec<(String, String)>,
+        /// A setting that goes back to the broker's. May be given again.
+        #[arg(long = "delete-config", value_name = "KEY")]
+        deletes: Vec<String>,
+        /// Only says whether it could be altered so.
+        #[arg(long)]
+        validate_only: bool,
+        #[command(flatten)]
+        cluster: Cluster,
+    },
     /// Deletes topics with all their records. There is no way back.
     Delete {
         /// Their names.
-        #[arg(required = true, value_name = "TOPIC")]
-        topics: Vec<String>,
+        #[arg(required = true, value_name = "TOPIC", value_parser = topic_name)]
+        topics: Vec<TopicName>,
         /// It is no failure if a topic is not there.
         #[arg(long)]
         if_exists: bool,
@@ -83,58 +109,68 @@ enum Verb {
     },
 }
 
-fn key_and_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, as in cleanup.policy=compact")?;
-    Ok((key.trim().to_owned(), value.trim().to_owned()))
-}
-
 /// Runs one of the verbs.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.verb {
-        Verb::Create { topics, partitions, replication_factor, configs, if_not_exists, cluster } => {
+        Verb::Create { topics, partitions, replication_factor, configs, validate_only, if_not_exists, cluster } => {
             let topics: Vec<NewTopic> = topics
-                .iter()
+                .into_iter()
                 .map(|name| {
-                    let topic = NewTopic::new(name.as_str(), partitions.unwrap_or(-1))
+                    let topic = NewTopic::new(name, partitions.unwrap_or(-1))
                         .replication_factor(replication_factor.unwrap_or(-1));
                     configs.iter().fold(topic, |topic, (key, value)| topic.config(key, value))
                 })
                 .collect();
-            let results = cluster.connect().await?.admin().create_topics(&topics).await;
-            let results = results.or_failure(|| "cannot create topics".into(), REACH)?;
-            let is_fine = |error: &atonce_client::AdminError| if_not_exists && error.is_already_there();
-            each(results, "create", is_fine, "see the cause above; `atonce topics list` shows what is there")
+            let admin = cluster.connect().await?.admin();
+            let is_fine = |error: &AdminError| if_not_exists && error.is_already_there();
+            if validate_only {
+                let results = admin.validate_topics(&topics).await;
+                let results = results.or_failure(|| "cannot check topics".into(), REACH)?;
+                return each(results, "create", is_fine, SEE_TOPICS).map(drop);
+            }
+            let results = admin.create_topics(&topics).await.or_failure(|| "cannot create topics".into(), REACH)?;
+            each(results, "create", is_fine, SEE_TOPICS).map(drop)
         }
         Verb::List { internal, json, cluster } => list(&cluster.connect().await?, internal, json).await,
         Verb::Describe { topics, json, cluster } => describe(&cluster.connect().await?, &topics, json).await,
+        Verb::Alter { topic, partitions, configs, deletes, validate_only, cluster } => {
+            let sets = configs.into_iter().map(|(key, value)| AlterConfig::set(key, value));
+            let changes = sets.chain(deletes.into_iter().map(AlterConfig::delete)).collect();
+            alter(&cluster.connect().await?.admin(), &topic, partitions, changes, validate_only).await
+        }
         Verb::Delete { topics, if_exists, cluster } => {
-            let topics: Vec<TopicName> = topics.into_iter().map(TopicName::from).collect();
             let results = cluster.connect().await?.admin().delete_topics(&topics).await;
             let results = results.or_failure(|| "cannot delete topics".into(), REACH)?;
-            let is_fine = |error: &atonce_client::AdminError| if_exists && error.is_not_there();
-            each(results, "delete", is_fine, "see the cause above; `atonce topics list` shows what is there")
+            let is_fine = |error: &AdminError| if_exists && error.is_not_there();
+            each(results, "delete", is_fine, SEE_TOPICS).map(drop)
         }
     }
 }
 
-const REACH: &str = "see the cause above; is the broker up, and is --bootstrap-servers right?";
-
-/// Nothing is said of what worked; the first that did not is the failure, after the others have been named.
-fn each<T>(
-    results: PerItem<TopicName, T>,
-    verb: &str,
-    is_fine: impl Fn(&atonce_client::AdminError) -> bool,
-    next: &str,
+/// Settings first: they can be changed back, and partitions cannot be taken away.
+async fn alter(
+    admin: &Admin,
+    topic: &TopicName,
+    partitions: Option<i32>,
+    changes: Vec<AlterConfig>,
+    validate_only: bool,
 ) -> Result<(), Failure> {
-    let failed: BTreeMap<TopicName, _> = results
-        .into_iter()
-        .filter_map(|(topic, result)| Some((topic, result.err().filter(|error| !is_fine(error))?)))
-        .collect();
-    let others: Vec<String> = failed.keys().map(ToString::to_string).collect();
-    match failed.into_iter().next() {
-        None => Ok(()),
-        Some((_, error)) => Err(error).or_failure(|| format!("cannot {verb} {}", others.join(", ")), next),
+    let failed = || format!("cannot alter {topic}");
+    if !changes.is_empty() {
+        let changes = [(ConfigResource::Topic(topic.clone()), changes)];
+        let altered = match validate_only {
+            true => admin.validate_configs(&changes).await,
+            false => admin.alter_configs(&changes).await,
+        };
+        let next = "see the cause above; `atonce configs describe topic NAME --all` shows the settings there are";
+        each(altered.or_failure(failed, REACH)?, "alter", |_| false, next)?;
     }
+    let Some(count) = partitions else { return Ok(()) };
+    let widened = match validate_only {
+        true => admin.validate_partitions(topic, count).await,
+        false => admin.create_partitions(topic, count).await,
+    };
+    widened.or_failure(failed, "see the cause above; `atonce topics describe NAME` shows the partitions it has")
 }
 
 async fn list(client: &Client, internal: bool, json: bool) -> Result<(), Failure> {
@@ -149,7 +185,7 @@ async fn list(client: &Client, internal: bool, json: bool) -> Result<(), Failure
         return Ok(());
     }
     if topics.is_empty() {
-        eprintln!("there are no topics; `atonce topics create NAME` makes one");
+        remark("there are no topics; `atonce topics create NAME` makes one");
         return Ok(());
     }
     let mut table = table(&["topic", "partitions", "id"]);
@@ -160,15 +196,10 @@ async fn list(client: &Client, internal: bool, json: bool) -> Result<(), Failure
     Ok(())
 }
 
-async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), Failure> {
+async fn describe(client: &Client, topics: &[TopicName], json: bool) -> Result<(), Failure> {
     let admin = client.admin();
-    let names: Vec<TopicName> = topics.iter().map(TopicName::from).collect();
-    let descriptions = admin.describe_topics(&names).await.or_failure(|| "cannot describe topics".into(), REACH)?;
-    for (name, description) in descriptions {
-        let description = description.or_failure(
-            || format!("cannot describe {name}"),
-            "see the cause above; `atonce topics list` shows what is there",
-        )?;
+    let descriptions = admin.describe_topics(topics).await.or_failure(|| "cannot describe topics".into(), REACH)?;
+    for (name, description) in each(descriptions, "describe", |_| false, SEE_TOPICS)? {
         let partitions = || description.partitions.iter().map(|p| TopicPartition::new(name.clone(), p.partition));
         let look_up = async |which: OffsetSpec, isolation: Isolation| {
             let asked: Vec<_> = partitions().map(|partition| (partition, which)).collect();
@@ -182,7 +213,7 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
         let stable = look_up(OffsetSpec::Latest, Isolation::ReadCommitted).await?;
         let configs =
             admin.topic_configs(&name).await.or_failure(|| format!("cannot read the settings of {name}"), REACH)?;
-        let at = |offsets: &BTreeMap<TopicPartition, atonce_client::admin::ListedOffset>, partition: i32| {
+        let at = |offsets: &BTreeMap<TopicPartition, ListedOffset>, partition: i32| {
             offsets.get(&TopicPartition::new(name.clone(), partition)).and_then(|listed| listed.offset)
         };
         if json {
@@ -220,10 +251,4 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
         }
     }
     Ok(())
-}
-
-fn table(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(head.iter().copied());
-    table
 }

@@ -142,8 +142,10 @@ impl Cluster {
                 .or_failure(|| "the broker inside did not end cleanly".into(), "see the cause above")?;
         }
         match self.folder {
-            Folder::Temporary(folder) if arguments.keep => eprintln!("kept: {}", folder.keep().display()),
-            Folder::Given(path) if arguments.keep => eprintln!("kept: {}", path.display()),
+            Folder::Temporary(folder) if arguments.keep => {
+                crate::output::remark(format_args!("kept: {}", folder.keep().display()))
+            }
+            Folder::Given(path) if arguments.keep => crate::output::remark(format_args!("kept: {}", path.display())),
             // A folder that was given stays; so do its topics only if asked for.
             Folder::Temporary(_) | Folder::Given(_) => {}
         }

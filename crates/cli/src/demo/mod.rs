@@ -187,11 +187,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // Small enough to be typed again.
     let seed = arguments.seed.unwrap_or_else(|| u64::from(now.subsec_nanos()));
-    eprintln!("{source}: {} words in {} lines; seed {seed}", direct.words(), lines.len());
+    crate::output::remark(format_args!("{source}: {} words in {} lines; seed {seed}", direct.words(), lines.len()));
     if cut_lines > 0 {
-        eprintln!(
+        crate::output::remark(format_args!(
             "{cut_lines} lines are too long for one record, and become several; {cut_words} words are, and become several words"
-        );
+        ));
     }
 
     // From here on there is something to clear away; before, the text may be awaited, and a signal just ends that.
@@ -253,7 +253,7 @@ async fn all_guarantees(setup: &Setup) -> Result<ExitCode, Failure> {
     if !setup.arguments.json {
         heard_or_not(say(report::table(&reports)))?;
     }
-    report::notes(&reports).iter().for_each(|note| eprintln!("{note}"));
+    report::notes(&reports).iter().for_each(crate::output::remark);
     let holds = reports
         .iter()
         .filter(|report| report.guarantee == Guarantee::ExactlyOnce)

@@ -113,6 +113,13 @@ impl Running {
         line
     }
 
+    /// Writes to its standard input.
+    pub(crate) fn write(&mut self, text: &str) {
+        let input = self.input.as_mut().expect("it has not ended");
+        input.write_all(text.as_bytes()).expect("a pipe can be written");
+        input.flush().expect("a pipe can be written");
+    }
+
     /// Ends its standard input.
     pub(crate) fn end_input(&mut self) {
         self.input = None;

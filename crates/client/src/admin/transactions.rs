@@ -381,7 +381,7 @@ impl Admin {
         let since = Timestamp(i64::try_from(now.saturating_sub(silent_for).as_millis()).unwrap_or(i64::MAX));
         let mut candidates = Vec::new();
         for (topic_partition, producers) in self.describe_producers(partitions).await? {
-            let is_silent = |it: &ProducerState| it.last_timestamp.is_none_or(|last| last < since);
+            let is_silent = |it: &ProducerState| it.last_timestamp.is_none_or(|last| last <= since);
             let open = producers?.into_iter().filter(|it| it.open_since.is_some() && is_silent(it));
             candidates.extend(open.map(|producer| (topic_partition.clone(), producer)));
         }
