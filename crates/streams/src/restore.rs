@@ -1,12 +1,14 @@
-//! Stores follow their change logs before their tasks run.
+//! Stores follow their change logs before their tasks run; tasks whose stores need nothing run meanwhile.
 //!
 //! What to replay is chosen by [`atonce_streams_core::restore`]; here it is read: up to the high watermark, *reading committed*. A
 //! transaction of another that is still open in a change log is waited out, or committed state behind it would be missed.
+//!
+//! A restoration is a part of its worker's loop: a batch of the change logs, then whatever else there is to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use atonce_client::{ConsumerEvent, Isolation, OffsetReset, OffsetSpec, Position};
+use atonce_client::{Consumer, ConsumerEvent, Isolation, OffsetReset, OffsetSpec, Position};
 use atonce_kernel::{Offset, TopicPartition};
 use atonce_streams_core::restore::{ChangelogFacts, Distrust, RestoreChoice, choose};
 use atonce_streams_core::store::StorePosition;
@@ -18,12 +20,25 @@ use crate::internal_topics::Changelog;
 use crate::statistics::add;
 use crate::worker::{Worker, blocking, now};
 
-/// How often the group hears of a worker that restores, and the user of how far it is.
-const SIGN_OF_LIFE: Duration = Duration::from_millis(100);
+/// How long a fetch of change logs may wait at the broker: they hold what is wanted, or nothing more comes.
+const FETCH_WAIT: Duration = Duration::from_millis(100);
+
+/// How often the user hears how far it is.
 const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Attempts before a change log that cannot be read ends the worker.
 const ATTEMPTS: u32 = 3;
+
+/// Stores on their way.
+pub(crate) struct Restoration {
+    consumer: Consumer,
+    stores: BTreeMap<TopicPartition, Restoring>,
+    started: Instant,
+    last_progress: Instant,
+    records: u64,
+    /// How often it has been begun.
+    attempt: u32,
+}
 
 /// One store on its way.
 struct Restoring {
@@ -34,87 +49,109 @@ struct Restoring {
     to: Offset,
 }
 
+impl Restoration {
+    /// The tasks that must wait for a store.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.stores.values().map(|store| store.task)
+    }
+}
+
 impl Worker {
-    /// Brings every store of every task up to its change log. `false`: the group, or the user, wants something else first; what
-    /// was restored until then stands.
-    pub(crate) async fn restore(&mut self) -> Result<bool, WorkerError> {
-        let mut attempt = 1;
+    /// Chooses what each store of these tasks has to replay. Those that need nothing may run at once; the others follow in
+    /// [`restore_some`](Self::restore_some).
+    pub(crate) async fn begin_restoring(&mut self, tasks: &BTreeSet<TaskId>) -> Result<(), WorkerError> {
+        self.try_begin(tasks, 1).await
+    }
+
+    async fn try_begin(&mut self, tasks: &BTreeSet<TaskId>, mut attempt: u32) -> Result<(), WorkerError> {
         loop {
-            let failed = match self.try_restore().await {
-                Ok(is_done) => return Ok(is_done),
-                Err(RestoreFailure::Store(error)) => return Err(error.into()),
-                Err(RestoreFailure::Changelog(message)) => message,
-            };
-            if attempt == ATTEMPTS {
-                return Err(WorkerError::Restore(failed));
+            match self.begin(tasks, attempt).await {
+                Ok(restoration) => {
+                    self.restoration = restoration;
+                    return Ok(());
+                }
+                Err(failure) => self.bear(failure, &mut attempt).await?,
             }
-            tracing::warn!("worker {}: restoring: {failed}; trying again", self.index);
-            attempt += 1;
-            self.back_off().await;
         }
     }
 
-    async fn try_restore(&mut self) -> Result<bool, RestoreFailure> {
-        let mut restoring = self.plan().await?;
-        if restoring.is_empty() {
-            return Ok(true);
+    /// A change log may be readable later; a store that fails is final.
+    async fn bear(&mut self, failure: RestoreFailure, attempt: &mut u32) -> Result<(), WorkerError> {
+        match failure {
+            RestoreFailure::Store(error) => Err(error.into()),
+            RestoreFailure::Changelog(message) if *attempt == ATTEMPTS => Err(WorkerError::Restore(message)),
+            RestoreFailure::Changelog(message) => {
+                tracing::warn!("worker {}: restoring: {message}; trying again", self.index);
+                *attempt += 1;
+                self.back_off().await;
+                Ok(())
+            }
         }
-        let started = Instant::now();
-        let from = restoring.iter().map(|(partition, store)| (partition.clone(), Position::Offset(store.next)));
-        let from: Vec<(TopicPartition, Position)> = from.collect();
+    }
+
+    async fn begin(&mut self, tasks: &BTreeSet<TaskId>, attempt: u32) -> Result<Option<Restoration>, RestoreFailure> {
+        let stores = self.plan(tasks).await?;
+        if stores.is_empty() {
+            return Ok(None);
+        }
+        let from: Vec<(TopicPartition, Position)> =
+            stores.iter().map(|(partition, store)| (partition.clone(), Position::Offset(store.next))).collect();
         let client = self.shared.client.clone();
-        let mut consumer = client
+        let consumer = client
             .consumer()
             .read_committed()
             // Anywhere else than where the store stands would be a wrong store.
             .auto_offset_reset(OffsetReset::Fail)
-            .fetch_wait_max(SIGN_OF_LIFE)
+            .fetch_wait_max(FETCH_WAIT)
             .assign(from)
             .await
             .map_err(changelog)?;
-        let (mut last_sign, mut last_progress) = (Instant::now(), Instant::now());
-        let mut records = 0;
-        while restoring.values().any(|store| store.next < store.to) {
-            if let Some(ConsumerEvent::Batch(batch)) = consumer.next_event(SIGN_OF_LIFE).await.map_err(changelog)? {
-                records += batch.len() as u64;
-                self.follow(&mut restoring, batch)?;
-            }
-            if last_progress.elapsed() >= PROGRESS {
-                last_progress = Instant::now();
-                let left: Offset = restoring.values().map(|store| (store.to - store.next).max(0)).sum();
-                tracing::info!("worker {}: restored {records} records, {left} offsets to go", self.index);
-            }
-            if last_sign.elapsed() >= SIGN_OF_LIFE {
-                last_sign = Instant::now();
-                if self.is_stopping() || self.is_called_away().await {
-                    return Ok(false);
-                }
-            }
-        }
-        tracing::info!("worker {}: restored {records} records in {:?}", self.index, started.elapsed());
-        Ok(true)
+        let now = Instant::now();
+        Ok(Some(Restoration { consumer, stores, started: now, last_progress: now, records: 0, attempt }))
     }
 
-    /// The group's consumer is paused, but must be heard: whatever else comes than records goes first.
-    async fn is_called_away(&mut self) -> bool {
-        match self.consumer.next_event(Duration::ZERO).await {
-            Ok(None | Some(ConsumerEvent::Batch(_))) => false,
-            Ok(Some(event)) => {
-                self.pending = Some(event);
-                true
-            }
-            Err(error) => {
-                // The main loop meets a lasting error again, and knows what to do. After a passing one the tasks come back by joining.
-                tracing::warn!("worker {}: while restoring: {error}", self.index);
-                self.consumer.enforce_rebalance();
-                true
+    /// Takes in what has come of the change logs, waiting for it up to `wait`. Returns the tasks that can run now.
+    pub(crate) async fn restore_some(&mut self, wait: Duration) -> Result<BTreeSet<TaskId>, WorkerError> {
+        let Some(mut restoration) = self.restoration.take() else { return Ok(BTreeSet::new()) };
+        let waiting: BTreeSet<TaskId> = restoration.tasks().collect();
+        match self.restore_batch(&mut restoration, wait).await {
+            Ok(()) => {}
+            Err(failure) => {
+                drop(restoration.consumer);
+                let mut attempt = restoration.attempt;
+                self.bear(failure, &mut attempt).await?;
+                self.try_begin(&waiting, attempt).await?;
+                let still: BTreeSet<TaskId> = self.restoration.iter().flat_map(Restoration::tasks).collect();
+                return Ok(waiting.difference(&still).copied().collect());
             }
         }
+        restoration.stores.retain(|_, store| store.next < store.to);
+        let still: BTreeSet<TaskId> = restoration.tasks().collect();
+        if still.is_empty() {
+            let (records, elapsed) = (restoration.records, restoration.started.elapsed());
+            tracing::info!("worker {}: restored {records} records in {elapsed:?}", self.index);
+        } else {
+            self.restoration = Some(restoration);
+        }
+        Ok(waiting.difference(&still).copied().collect())
     }
 
-    async fn plan(&mut self) -> Result<BTreeMap<TopicPartition, Restoring>, RestoreFailure> {
+    async fn restore_batch(&mut self, restoration: &mut Restoration, wait: Duration) -> Result<(), RestoreFailure> {
+        if let Some(ConsumerEvent::Batch(batch)) = restoration.consumer.next_event(wait).await.map_err(changelog)? {
+            restoration.records += batch.len() as u64;
+            self.follow(&mut restoration.stores, batch)?;
+        }
+        if restoration.last_progress.elapsed() >= PROGRESS {
+            restoration.last_progress = Instant::now();
+            let left: Offset = restoration.stores.values().map(|store| (store.to - store.next).max(0)).sum();
+            tracing::info!("worker {}: restored {} records, {left} offsets to go", self.index, restoration.records);
+        }
+        Ok(())
+    }
+
+    async fn plan(&mut self, tasks: &BTreeSet<TaskId>) -> Result<BTreeMap<TopicPartition, Restoring>, RestoreFailure> {
         let mut stores: Vec<(TaskId, String, TopicPartition, Option<StorePosition>)> = Vec::new();
-        for (id, task) in &self.tasks {
+        for (id, task) in self.tasks.iter().filter(|(id, _)| tasks.contains(id)) {
             stores.extend(
                 task.store_positions()
                     .into_iter()

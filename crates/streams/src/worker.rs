@@ -32,6 +32,7 @@ use tokio::sync::watch;
 
 use crate::error::WorkerError;
 use crate::internal_topics::Topics;
+use crate::restore::Restoration;
 use crate::state_folder::StateFolder;
 use crate::statistics::{Counters, add};
 use crate::tasks_assignor::TasksAssignor;
@@ -45,6 +46,9 @@ const BATCH_RECORDS_MAX: usize = 2000;
 
 /// How long a poll waits when there is nothing to commit: also how soon a wish to stop is heard.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
+
+/// How long the loop waits for change logs when there is nothing else to do.
+const RESTORE_WAIT: Duration = Duration::from_millis(10);
 
 /// How often a commit may be that holds nothing but positions moved over control records.
 const CONTROL_RECORDS_INTERVAL: Duration = Duration::from_secs(1);
@@ -125,8 +129,8 @@ pub(crate) struct Worker {
     /// The tasks are another's, or soon will be: they are given up when the interval is undone.
     is_out: bool,
     failures_in_a_row: u32,
-    /// An event that came while stores were restored.
-    pub(crate) pending: Option<ConsumerEvent>,
+    /// Stores that follow their change logs; their tasks wait.
+    pub(crate) restoration: Option<Restoration>,
     state: watch::Sender<WorkerState>,
     pub(crate) stop: watch::Receiver<bool>,
 }
@@ -174,7 +178,7 @@ impl Worker {
             uncommitted_records: 0,
             is_out: false,
             failures_in_a_row: 0,
-            pending: None,
+            restoration: None,
             state,
             stop,
         })
@@ -210,14 +214,12 @@ impl Worker {
             }
             // A batch may be the work of many intervals: none is taken while one is being worked off.
             if self.work_off_buffered().await? {
+                self.restore(Duration::ZERO).await?;
                 continue;
             }
-            let event = match self.pending.take() {
-                Some(event) => Ok(Some(event)),
-                None => self.consumer.next_event(self.wait()).await,
-            };
-            match event {
-                Ok(None) => {}
+            let wait = if self.restoration.is_some() { Duration::ZERO } else { self.wait() };
+            match self.consumer.next_event(wait).await {
+                Ok(None) => self.restore(RESTORE_WAIT).await?,
                 Ok(Some(ConsumerEvent::Batch(batch))) => self.buffer(batch),
                 Ok(Some(ConsumerEvent::Revoking(_))) => self.revoke().await?,
                 Ok(Some(ConsumerEvent::Assigned(partitions, _))) => self.take_over(&partitions).await?,
@@ -363,7 +365,12 @@ impl Worker {
     async fn punctuate(&mut self) -> Result<bool, WorkerError> {
         let now = now();
         let mut is_any = false;
-        let ids: Vec<TaskId> = self.tasks.iter().filter(|(_, task)| task.has_wall_clock()).map(|(id, _)| *id).collect();
+        let has_clock = self.tasks.iter().filter(|(_, task)| task.has_wall_clock());
+        let mut ids: Vec<TaskId> = has_clock.map(|(id, _)| *id).collect();
+        if !ids.is_empty() {
+            let restoring = self.restoring_tasks();
+            ids.retain(|id| !restoring.contains(id));
+        }
         for id in ids {
             let Some(task) = self.tasks.get_mut(&id) else { continue };
             let punctuated = task.punctuate_by_wall_clock(now);
@@ -432,15 +439,46 @@ impl Worker {
                 return Ok(());
             }
         }
-        if !self.restore().await? {
-            self.give_up_tasks();
-            return Ok(());
-        }
+        self.restore_and_run().await?;
         let stored = self.shared.folder.stored_tasks();
         self.assignor.set_owned(self.tasks.keys().copied().collect(), stored);
-        self.consumer.resume(partitions);
-        self.state.send_replace(WorkerState::Running);
         Ok(())
+    }
+
+    /// Begins to bring the stores of all tasks up to their change logs, and lets those run that need nothing.
+    async fn restore_and_run(&mut self) -> Result<(), WorkerError> {
+        let all: BTreeSet<TaskId> = self.tasks.keys().copied().collect();
+        self.begin_restoring(&all).await?;
+        let waiting = self.restoring_tasks();
+        let partitions: Vec<TopicPartition> = self.partitions_of(&waiting);
+        self.consumer.pause(&partitions);
+        self.let_run(&all.difference(&waiting).copied().collect());
+        Ok(())
+    }
+
+    /// Restores for a moment, and lets those tasks run whose stores are there.
+    async fn restore(&mut self, wait: Duration) -> Result<(), WorkerError> {
+        if self.restoration.is_some() {
+            let ready = self.restore_some(wait).await?;
+            self.let_run(&ready);
+        }
+        Ok(())
+    }
+
+    fn let_run(&mut self, ready: &BTreeSet<TaskId>) {
+        let partitions = self.partitions_of(ready);
+        self.consumer.resume(&partitions);
+        let state = if self.restoration.is_some() { WorkerState::Restoring } else { WorkerState::Running };
+        self.state.send_replace(state);
+    }
+
+    fn restoring_tasks(&self) -> BTreeSet<TaskId> {
+        self.restoration.iter().flat_map(Restoration::tasks).collect()
+    }
+
+    fn partitions_of(&self, tasks: &BTreeSet<TaskId>) -> Vec<TopicPartition> {
+        let tasks = self.tasks.iter().filter(|(id, _)| tasks.contains(id));
+        tasks.flat_map(|(_, task)| task.partitions().cloned()).collect()
     }
 
     /// After the group is joined, and never before. `false`: told to stop meanwhile.
@@ -506,6 +544,7 @@ impl Worker {
             }
         }
         self.owner_of.clear();
+        self.restoration = None;
         self.drop_held();
         self.last_changes.clear();
         self.group = None;
@@ -783,8 +822,8 @@ impl Worker {
             self.give_up_tasks();
             return Ok(());
         }
-        if replay_changelogs && !self.restore().await? {
-            self.give_up_tasks();
+        if replay_changelogs {
+            self.restore_and_run().await?;
         }
         Ok(())
     }
