@@ -131,19 +131,17 @@ impl Failure<'_> {
 /// Bytes of a batch that holds this record alone, uncompressed, as it travels and as a topic's `max.message.bytes` counts.
 #[must_use]
 pub fn bytes_alone_in_a_batch(record: &OutputRecord) -> usize {
+    batch_bytes(record.key.as_ref().map(Bytes::len), record.value.as_ref().map(Bytes::len), &record.headers)
+}
+
+/// The same, of a record whose key and value have these lengths.
+pub(crate) fn batch_bytes(key: Option<usize>, value: Option<usize>, headers: &[Header]) -> usize {
     const BATCH_HEADER_BYTES: usize = 61;
     let field = |bytes: Option<usize>| varint_bytes(bytes.map_or(-1, as_i64)) + bytes.unwrap_or(0);
-    let headers: usize = record
-        .headers
-        .iter()
-        .map(|header| field(Some(header.key.len())) + field(header.value.as_ref().map(Bytes::len)))
-        .sum();
+    let header_bytes: usize =
+        headers.iter().map(|header| field(Some(header.key.len())) + field(header.value.as_ref().map(Bytes::len))).sum();
     // Attributes, and the deltas of time and offset, which are 0 in a batch of one.
-    let body = 3
-        + field(record.key.as_ref().map(Bytes::len))
-        + field(record.value.as_ref().map(Bytes::len))
-        + varint_bytes(as_i64(record.headers.len()))
-        + headers;
+    let body = 3 + field(key) + field(value) + varint_bytes(as_i64(headers.len())) + header_bytes;
     BATCH_HEADER_BYTES + varint_bytes(as_i64(body)) + body
 }
 

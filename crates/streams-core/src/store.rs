@@ -14,10 +14,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::marker::PhantomData;
 use std::ops::Bound;
 
-use atonce_kernel::{Offset, Timestamp, TopicId, TopicPartition};
+use atonce_kernel::{Offset, Timestamp, TopicId, TopicName, TopicPartition};
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::commit::Guarantee;
+use crate::failure::batch_bytes;
 use crate::record::ChangelogRecord;
 use crate::task::TaskId;
 use crate::wire::{Wire, WireError};
@@ -150,6 +151,20 @@ pub enum StoreError {
     NullKey {
         /// The store.
         store: String,
+    },
+    /// The change log could not take it: the commit would fail, and fail again.
+    #[error(
+        "store {store}: a change of {bytes} bytes is too large for its change log {topic}, which takes {max} (max.message.bytes)"
+    )]
+    TooLarge {
+        /// The store.
+        store: String,
+        /// The change log.
+        topic: TopicName,
+        /// The change's batch.
+        bytes: usize,
+        /// What the topic takes.
+        max: usize,
     },
     /// The engine failed.
     #[error("store {store}: {source}")]
@@ -299,6 +314,8 @@ pub struct TaskStore {
     name: String,
     /// Where changes are logged; `None` for a store without a change log.
     changelog: Option<TopicPartition>,
+    /// The largest batch that the change log takes, if known.
+    changelog_bytes_max: Option<usize>,
     engine: Box<dyn StateStore>,
     overlay: BTreeMap<Bytes, Change>,
     overlay_bytes: usize,
@@ -315,6 +332,7 @@ impl TaskStore {
         Self {
             name: name.to_owned(),
             changelog,
+            changelog_bytes_max: None,
             engine,
             overlay: BTreeMap::new(),
             overlay_bytes: 0,
@@ -322,6 +340,12 @@ impl TaskStore {
             recent: HashMap::default(),
             recent_bytes: 0,
         }
+    }
+
+    /// Refuses changes that its change log could not take.
+    #[must_use]
+    pub fn changelog_bytes_max(self, max: Option<usize>) -> Self {
+        Self { changelog_bytes_max: max, ..self }
     }
 
     /// The store's name.
@@ -368,7 +392,16 @@ impl TaskStore {
     }
 
     /// Sets or, with `None`, deletes `key`.
-    pub fn put(&mut self, key: Bytes, value: Option<Bytes>, timestamp: Timestamp) {
+    ///
+    /// Errors: the change log could not take the change.
+    pub fn put(&mut self, key: Bytes, value: Option<Bytes>, timestamp: Timestamp) -> Result<(), StoreError> {
+        if let (Some(max), Some(changelog)) = (self.changelog_bytes_max, &self.changelog) {
+            let bytes = batch_bytes(Some(key.len()), value.as_ref().map(Bytes::len), &[]);
+            if bytes > max {
+                let (store, topic) = (self.name.clone(), changelog.topic.clone());
+                return Err(StoreError::TooLarge { store, topic, bytes, max });
+            }
+        }
         self.overlay_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
         match &mut self.undo {
             None => {
@@ -379,6 +412,7 @@ impl TaskStore {
                 undo.push((key, before));
             }
         }
+        Ok(())
     }
 
     /// Remembers from here on what each change replaces, for [`undo_record`](Self::undo_record).
@@ -627,16 +661,14 @@ impl<K: Wire, V: Wire> KeyValueView<'_, K, V> {
     pub fn put_at(&mut self, key: &K, value: &V, timestamp: Timestamp) -> Result<(), StoreError> {
         let mut store = self.cell()?.borrow_mut();
         let key = key_bytes(&store, key)?;
-        store.put(key, value.encode(), timestamp);
-        Ok(())
+        store.put(key, value.encode(), timestamp)
     }
 
     /// Deletes `key`.
     pub fn delete(&mut self, key: &K) -> Result<(), StoreError> {
         let mut store = self.cell()?.borrow_mut();
         let key = key_bytes(&store, key)?;
-        store.put(key, None, self.timestamp);
-        Ok(())
+        store.put(key, None, self.timestamp)
     }
 
     /// Sets `key` unless it is there; says whether it was set.
@@ -645,7 +677,7 @@ impl<K: Wire, V: Wire> KeyValueView<'_, K, V> {
         let key = key_bytes(&store, key)?;
         let is_absent = store.get(&key)?.is_none();
         if is_absent {
-            store.put(key, value.encode(), self.timestamp);
+            store.put(key, value.encode(), self.timestamp)?;
         }
         Ok(is_absent)
     }
@@ -786,12 +818,12 @@ mod tests {
         ) {
             let mut store = TaskStore::new("s", None, Box::new(MemoryStore::default()));
             for (key, value) in &base {
-                store.put(key.encode().unwrap(), value.encode(), Timestamp(1));
+                store.put(key.encode().unwrap(), value.encode(), Timestamp(1)).unwrap();
             }
             store.commit(None).unwrap();
             let mut expected = base;
             for (key, value) in &changes {
-                store.put(key.encode().unwrap(), value.encode(), Timestamp(2));
+                store.put(key.encode().unwrap(), value.encode(), Timestamp(2)).unwrap();
                 match value {
                     Some(value) => expected.insert(*key, *value),
                     None => expected.remove(key),
@@ -818,15 +850,15 @@ mod tests {
     fn one_record_can_be_undone_and_the_interval_stands() {
         let bytes = Bytes::from_static;
         let mut store = TaskStore::new("s", None, Box::new(MemoryStore::default()));
-        store.put(bytes(b"a"), Some(bytes(b"0")), Timestamp(1));
+        store.put(bytes(b"a"), Some(bytes(b"0")), Timestamp(1)).unwrap();
         store.commit(None).unwrap();
         store.begin_record();
-        store.put(bytes(b"b"), Some(bytes(b"1")), Timestamp(2));
+        store.put(bytes(b"b"), Some(bytes(b"1")), Timestamp(2)).unwrap();
         store.begin_record();
-        store.put(bytes(b"a"), Some(bytes(b"2")), Timestamp(3));
-        store.put(bytes(b"b"), None, Timestamp(3));
-        store.put(bytes(b"b"), Some(bytes(b"4")), Timestamp(3));
-        store.put(bytes(b"c"), Some(bytes(b"5")), Timestamp(3));
+        store.put(bytes(b"a"), Some(bytes(b"2")), Timestamp(3)).unwrap();
+        store.put(bytes(b"b"), None, Timestamp(3)).unwrap();
+        store.put(bytes(b"b"), Some(bytes(b"4")), Timestamp(3)).unwrap();
+        store.put(bytes(b"c"), Some(bytes(b"5")), Timestamp(3)).unwrap();
         store.undo_record();
         let read = |store: &mut TaskStore, key: &[u8]| store.get(key).unwrap().map(|stamped| stamped.value);
         assert_eq!(read(&mut store, b"a"), Some(bytes(b"0")));
@@ -847,10 +879,10 @@ mod tests {
     #[test]
     fn what_is_rolled_back_was_never_there() {
         let mut store = TaskStore::new("s", None, Box::new(MemoryStore::default()));
-        store.put(Bytes::from_static(b"a"), Some(Bytes::from_static(b"1")), Timestamp(1));
+        store.put(Bytes::from_static(b"a"), Some(Bytes::from_static(b"1")), Timestamp(1)).unwrap();
         store.commit(None).unwrap();
-        store.put(Bytes::from_static(b"a"), Some(Bytes::from_static(b"2")), Timestamp(2));
-        store.put(Bytes::from_static(b"b"), Some(Bytes::from_static(b"3")), Timestamp(2));
+        store.put(Bytes::from_static(b"a"), Some(Bytes::from_static(b"2")), Timestamp(2)).unwrap();
+        store.put(Bytes::from_static(b"b"), Some(Bytes::from_static(b"3")), Timestamp(2)).unwrap();
         assert_eq!(store.uncommitted_bytes(), 4);
         store.roll_back();
         assert_eq!(store.get(b"a").unwrap().unwrap().value.as_ref(), b"1");

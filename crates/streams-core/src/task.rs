@@ -188,6 +188,9 @@ struct Queue {
     fetched_to: Option<Offset>,
     /// What the group has, as far as this task knows.
     committed: Option<Offset>,
+    /// The largest time of a record processed, and what of it is committed.
+    time: Timestamp,
+    committed_time: Timestamp,
 }
 
 impl Queue {
@@ -222,7 +225,10 @@ impl Task {
             let changelog = specification
                 .has_changelog
                 .then(|| changelog_partition(&surroundings, specification.name.as_str(), id));
-            *place = Some(RefCell::new(TaskStore::new(&specification.name, changelog, engine)));
+            let bytes_max =
+                changelog.as_ref().and_then(|changelog| surroundings.max_message_bytes.get(&changelog.topic)).copied();
+            let store = TaskStore::new(&specification.name, changelog, engine).changelog_bytes_max(bytes_max);
+            *place = Some(RefCell::new(store));
         }
         let mut queues = Vec::new();
         for index in &subtopology.nodes {
@@ -239,6 +245,8 @@ impl Task {
                     records: VecDeque::new(),
                     fetched_to: None,
                     committed: None,
+                    time: Timestamp::NONE,
+                    committed_time: Timestamp::NONE,
                 });
             }
         }
@@ -344,6 +352,7 @@ impl Task {
         let record = queue.records.pop_front().expect("chosen because it has a head");
         let (source, topic_partition) = (queue.source, queue.topic_partition.clone());
         let offset = record.offset;
+        queue.time = queue.time.max(record.timestamp);
         self.stream_time = self.stream_time.max(record.timestamp);
         self.counts.processed += 1;
         // Without a handler a failure undoes the whole interval, and there is nothing to remember.
@@ -539,6 +548,28 @@ impl Task {
         })
     }
 
+    /// The positions that the last commit said, or an earlier one.
+    pub fn committed_positions(&self) -> impl Iterator<Item = (&TopicPartition, Offset)> {
+        self.queues.iter().filter_map(|queue| Some((&queue.topic_partition, queue.committed?)))
+    }
+
+    /// The largest time of a record of `topic_partition` that was processed. It is committed beside the position, so that stream time goes on
+    /// where it was after a restart.
+    #[must_use]
+    pub fn partition_time(&self, topic_partition: &TopicPartition) -> Timestamp {
+        let queue = self.queues.iter().find(|queue| queue.topic_partition == *topic_partition);
+        queue.map_or(Timestamp::NONE, |queue| queue.time)
+    }
+
+    /// Takes in the time that was committed beside a position.
+    pub fn set_partition_time(&mut self, topic_partition: &TopicPartition, time: Timestamp) {
+        if let Some(queue) = self.queues.iter_mut().find(|queue| queue.topic_partition == *topic_partition) {
+            (queue.time, queue.committed_time) = (time, time);
+            self.stream_time = self.stream_time.max(time);
+            self.committed_stream_time = self.stream_time;
+        }
+    }
+
     /// Whether a commit would have anything to say.
     #[must_use]
     pub fn has_uncommitted(&self) -> bool {
@@ -574,6 +605,7 @@ impl Task {
     ) -> Result<(), StoreError> {
         for queue in &mut self.queues {
             queue.committed = queue.position();
+            queue.committed_time = queue.time;
         }
         self.committed_stream_time = self.stream_time;
         self.is_touched = false;
@@ -602,6 +634,7 @@ impl Task {
             queue.records.clear();
             queue.fetched_to = None;
             queue.committed = None;
+            queue.time = queue.committed_time;
         }
         for store in self.stores.iter().flatten() {
             store.borrow_mut().roll_back();

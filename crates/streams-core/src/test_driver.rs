@@ -99,11 +99,18 @@ struct World {
     /// The clock, which begins at 0.
     now_ms: i64,
     topics: BTreeMap<TopicName, Vec<Partition>>,
-    committed: BTreeMap<TopicPartition, Offset>,
+    committed: BTreeMap<TopicPartition, Committed>,
     transactions: Vec<Transaction>,
     /// Things that changed the world so far, and at which of them to crash.
     steps: u64,
     crash_at: Option<u64>,
+}
+
+/// A position, and the time that is kept beside it.
+#[derive(Clone, Copy)]
+struct Committed {
+    offset: Offset,
+    time: Timestamp,
 }
 
 #[derive(Default)]
@@ -120,7 +127,7 @@ enum Entry {
 struct Transaction {
     outcome: Option<Outcome>,
     partitions: BTreeSet<TopicPartition>,
-    offsets: BTreeMap<TopicPartition, Offset>,
+    offsets: BTreeMap<TopicPartition, Committed>,
 }
 
 impl World {
@@ -611,9 +618,12 @@ impl TestDriver {
         let transaction = self.transaction();
         let mut world = self.world.borrow_mut();
         world.step()?;
-        let positions = self.tasks.values().flat_map(Task::positions);
-        let positions: Vec<(TopicPartition, Offset)> =
-            positions.map(|(partition, offset)| (partition.clone(), offset)).collect();
+        let mut positions: Vec<(TopicPartition, Committed)> = Vec::new();
+        for task in self.tasks.values() {
+            positions.extend(task.positions().map(|(partition, offset)| {
+                (partition.clone(), Committed { offset, time: task.partition_time(partition) })
+            }));
+        }
         match transaction.and_then(|index| world.transactions.get_mut(index)) {
             Some(open) => open.offsets.extend(positions),
             None => world.committed.extend(positions),
@@ -677,7 +687,7 @@ impl TestDriver {
     fn rewind(&mut self, task: &Task) {
         let world = self.world.borrow();
         for partition in task.partitions() {
-            let committed = world.committed.get(partition).copied().unwrap_or(0);
+            let committed = world.committed.get(partition).map_or(0, |committed| committed.offset);
             self.fetched.insert(partition.clone(), committed);
         }
     }
@@ -710,6 +720,12 @@ impl TestDriver {
             let mut task = Task::new(&self.topology, id, self.surroundings.clone(), engines);
             self.restore(&mut task);
             self.rewind(&task);
+            let partitions: Vec<TopicPartition> = task.partitions().cloned().collect();
+            for partition in partitions {
+                if let Some(committed) = self.world.borrow().committed.get(&partition) {
+                    task.set_partition_time(&partition, committed.time);
+                }
+            }
             self.tasks.insert(id, task);
         }
     }

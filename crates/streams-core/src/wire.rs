@@ -167,9 +167,84 @@ macro_rules! number {
 
 number!(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64);
 
+/// A value as JSON text. Null and JSON's `null` are two things: `Option<Json<T>>` is null where there is nothing.
+#[cfg(feature = "json")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Json<T>(pub T);
+
+#[cfg(feature = "json")]
+impl<T: serde::Serialize + serde::de::DeserializeOwned + Clone + Send + 'static> Wire for Json<T> {
+    /// Panics: if the type has no JSON (a map whose keys are neither text nor numbers, say), whatever its value.
+    fn encode(&self) -> Option<Bytes> {
+        let text = serde_json::to_vec(&self.0).expect("the type of a key or value can be written as JSON");
+        Some(Bytes::from(text))
+    }
+
+    fn decode(bytes: Option<&[u8]>) -> Result<Self, WireError> {
+        let bytes = bytes.ok_or(WireError::Null { expected: "Json" })?;
+        serde_json::from_slice(bytes)
+            .map(Self)
+            .map_err(|error| WireError::Other(format!("no JSON of this type: {error}")))
+    }
+
+    fn is_null(&self) -> bool {
+        false
+    }
+}
+
+/// A value in postcard's compact binary form, for topics that only Rust reads. Fields have no names there: to add one is to change the form.
+#[cfg(feature = "postcard")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Postcard<T>(pub T);
+
+#[cfg(feature = "postcard")]
+impl<T: serde::Serialize + serde::de::DeserializeOwned + Clone + Send + 'static> Wire for Postcard<T> {
+    /// Panics: if the type cannot be written in this form (a sequence that does not know its length, say), whatever its value.
+    fn encode(&self) -> Option<Bytes> {
+        let bytes = postcard::to_stdvec(&self.0).expect("the type of a key or value can be written by postcard");
+        Some(Bytes::from(bytes))
+    }
+
+    fn decode(bytes: Option<&[u8]>) -> Result<Self, WireError> {
+        let bytes = bytes.ok_or(WireError::Null { expected: "Postcard" })?;
+        match postcard::take_from_bytes(bytes) {
+            Ok((value, [])) => Ok(Self(value)),
+            Ok((_, rest)) => {
+                Err(WireError::Other(format!("{} bytes are left over after a value of this type", rest.len())))
+            }
+            Err(error) => Err(WireError::Other(format!("no postcard of this type: {error}"))),
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(all(feature = "json", feature = "postcard"))]
+    #[test]
+    fn types_of_serde_read_back_and_other_bytes_are_refused() {
+        let order = ("ann".to_owned(), 3_u32);
+        assert_eq!(Json(order.clone()).encode().as_deref(), Some(&br#"["ann",3]"#[..]));
+        assert_eq!(Json::decode(Some(br#"["ann",3]"#)), Ok(Json(order.clone())));
+        assert_eq!(
+            Json::<(String, u32)>::decode(Some(b"[1,2]")).unwrap_err().to_string(),
+            "no JSON of this type: invalid type: integer `1`, expected a string at line 1 column 2"
+        );
+        let bytes = Postcard(order.clone()).encode().unwrap();
+        assert_eq!(bytes.as_ref(), b"\x03ann\x03");
+        assert_eq!(Postcard::decode(Some(&bytes)), Ok(Postcard(order)));
+        assert_eq!(
+            Postcard::<(String, u32)>::decode(Some(b"\x03ann\x03\x00")).unwrap_err().to_string(),
+            "1 bytes are left over after a value of this type"
+        );
+        assert!(Postcard::<(String, u32)>::decode(Some(b"\x03an")).is_err());
+        assert_eq!(Option::<Json<u8>>::decode(None), Ok(None));
+    }
 
     #[test]
     fn numbers_are_big_endian_as_kafka_writes_them() {

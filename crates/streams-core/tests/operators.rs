@@ -174,6 +174,73 @@ fn a_schedule_by_stream_time_follows_the_records_and_is_set_back_with_them() {
     assert_eq!(times, [5, 350, 400]);
 }
 
+/// Drops what is older than what it has seen.
+struct OnlyNewer;
+
+impl Processor for OnlyNewer {
+    type Input = (Text, i64);
+    type Output = (Text, i64);
+
+    fn process(
+        &mut self,
+        record: Record<Text, i64>,
+        _: &mut Stores<'_>,
+        output: &mut Forward<'_, (Text, i64)>,
+    ) -> Result<(), ProcessorError> {
+        if record.timestamp >= output.stream_time() {
+            output.forward(record);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn stream_time_is_what_was_committed_after_an_abort_and_after_a_crash() {
+    let builder = TopologyBuilder::new();
+    let stores: [&str; 0] = [];
+    builder.stream::<Text, i64>("in").process(|| OnlyNewer, stores).to("out");
+    let mut driver = TestDriver::new(&builder.build().unwrap());
+    let send = |driver: &mut TestDriver, at: i64| {
+        driver.input("in").send_to(0, text("k"), at, Timestamp(at), Vec::new());
+    };
+    send(&mut driver, 100);
+    driver.commit();
+    driver.crash();
+    send(&mut driver, 99); // late, though the process that saw 100 is gone
+    send(&mut driver, 101);
+    driver.abort(); // both come again
+    driver.commit();
+    assert_output(&driver, "out", &[("k", 100_i64), ("k", 101)]);
+}
+
+#[test]
+fn a_change_too_large_for_its_change_log_fails_its_record_and_not_the_commit() {
+    let topology = || {
+        let builder = TopologyBuilder::new();
+        builder.stream::<Text, Text>("in").group_by_key().reduce(|a, b| a + &b, store("joined")).to_stream().to("out");
+        builder.build().unwrap()
+    };
+    let limit = 61 + 7 + 1 + 3;
+    let mut driver = TestDriver::builder(&topology()).max_message_bytes("test-joined-changelog", limit).start();
+    driver.input("in").send(text("k"), text("abc"));
+    driver.commit();
+    let error = driver.input("in").try_send(text("k"), text("d")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "task 0_0, in-0 offset 1, at KSTREAM-REDUCE-0000000001: store joined: a change of 73 bytes is too large for its change log \
+         test-joined-changelog, which takes 72 (max.message.bytes)"
+    );
+    let mut driver = TestDriver::builder(&topology())
+        .max_message_bytes("test-joined-changelog", limit)
+        .on_failure(FailureHandler::always(Verdict::Skip))
+        .start();
+    for value in ["abc", "d"] {
+        driver.input("in").send(text("k"), text(value));
+    }
+    driver.commit();
+    assert_output(&driver, "out", &[("k", Some(text("abc")))]);
+}
+
 #[test]
 fn a_schedule_by_the_wall_clock_runs_without_input_and_its_effects_commit() {
     let mut driver = batches(Schedule::wall_clock(Duration::from_secs(1)));

@@ -29,6 +29,7 @@ pub struct ApplicationBuilder {
     guarantee: Guarantee,
     commit_interval: Duration,
     commit_after: CommitAfter,
+    repartition_purge_interval: Duration,
     on_failure: FailureHandler,
     on_worker_error: Option<Arc<OnWorkerError>>,
     workers: usize,
@@ -96,6 +97,11 @@ impl ApplicationBuilder {
     pub fn commit_after_bytes(mut self, bytes: usize) -> Self {
         self.commit_after.bytes = bytes;
         self
+    }
+
+    /// How often what was read from repartition topics and is committed is deleted from them; every 30 s unless set.
+    pub fn repartition_purge_interval(self, interval: Duration) -> Self {
+        Self { repartition_purge_interval: interval, ..self }
     }
 
     /// What becomes of records that cannot be read, processed or written; each ends its worker unless set.
@@ -190,6 +196,7 @@ impl ApplicationBuilder {
             guarantee: self.guarantee,
             commit_interval: self.commit_interval,
             commit_after: self.commit_after,
+            repartition_purge_interval: self.repartition_purge_interval,
             transaction_timeout: self.transaction_timeout,
             session_timeout: self.session_timeout,
             heartbeat_interval: self.heartbeat_interval,
@@ -350,6 +357,7 @@ impl Application {
             guarantee: Guarantee::ExactlyOnce,
             commit_interval: Duration::from_millis(100),
             commit_after: CommitAfter { records: u64::MAX, bytes: UNCOMMITTED_BYTES_MAX },
+            repartition_purge_interval: Duration::from_secs(30),
             on_failure: FailureHandler::default(),
             on_worker_error: None,
             workers: 1,

@@ -78,8 +78,7 @@ pub(crate) async fn prepare(
     }
     let partitions = known.iter().chain(&found).map(|(name, topic)| (name.clone(), topic.partitions)).collect();
     let mut max_message_bytes = BTreeMap::new();
-    let repartition = layout.internal_topics.iter().filter(|topic| topic.kind == InternalTopicKind::Repartition);
-    for topic in sinks.iter().chain(repartition.map(|topic| &topic.name)) {
+    for topic in sinks.iter().chain(&internal) {
         // What is not known is not checked: the cluster refuses it then.
         let configs = admin.topic_configs(topic).await.unwrap_or_default();
         if let Some(max) = configs.get("max.message.bytes").and_then(|value| value.parse().ok()) {

@@ -31,7 +31,7 @@
 //! ```
 //!
 //! With the feature `embedded`, `atonce::broker` is a durable broker inside this process: start it, and name its
-//! `bootstrap_servers()`.
+//! `bootstrap_servers()`. With the features `json` and `postcard`, `Json<T>` and `Postcard<T>` carry types of serde's.
 //!
 //! The whole loop without a topology is in [`client`]; a topology in a test, without a cluster, in [`test_driver`].
 //!
@@ -46,6 +46,7 @@ pub mod application;
 mod disk_store;
 pub mod error;
 mod internal_topics;
+mod partition_time;
 mod restore;
 mod state_folder;
 pub mod statistics;
@@ -57,6 +58,10 @@ pub use application::{Application, ApplicationBuilder, ApplicationState, WorkerV
 #[cfg(feature = "embedded")]
 pub use atonce_broker as broker;
 pub use atonce_client as client;
+#[cfg(feature = "json")]
+pub use atonce_streams_core::wire::Json;
+#[cfg(feature = "postcard")]
+pub use atonce_streams_core::wire::Postcard;
 pub use atonce_streams_core::{
     Clock, Direction, Failure, FailureHandler, Forward, Guarantee, Header, KGroupedStream, KStream, KTable,
     KeyValueStore, Pair, Predicate, Processor, ProcessorError, Punctuation, Record, Schedule, Stage, StoreHandle,

@@ -24,14 +24,16 @@ use atonce_client::{
     Batch, Client, Consumer, ConsumerError, ConsumerEvent, ConsumerRecord, Delivery, ErrorClass, ErrorCode,
     GroupMetadata, OffsetReset, Positions, ProducerRecord, Settled,
 };
-use atonce_kernel::{GroupInstanceId, Outcome, Timestamp, TopicPartition, TransactionalId};
+use atonce_kernel::{GroupId, GroupInstanceId, Offset, Outcome, Timestamp, TopicName, TopicPartition, TransactionalId};
 use atonce_streams_core::commit::{CommitMachine, Event, Settlement, Step};
 use atonce_streams_core::task::ChangelogEnd;
+use atonce_streams_core::topology::InternalTopicKind;
 use atonce_streams_core::{Guarantee, OutputRecord, SourceRecord, Task, TaskError, TaskId, Topology};
 use tokio::sync::watch;
 
 use crate::error::WorkerError;
 use crate::internal_topics::Topics;
+use crate::partition_time;
 use crate::restore::Restoration;
 use crate::state_folder::StateFolder;
 use crate::statistics::{Counters, add};
@@ -71,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) guarantee: Guarantee,
     pub(crate) commit_interval: Duration,
     pub(crate) commit_after: CommitAfter,
+    pub(crate) repartition_purge_interval: Duration,
     pub(crate) transaction_timeout: Duration,
     pub(crate) session_timeout: Duration,
     pub(crate) heartbeat_interval: Duration,
@@ -129,6 +132,8 @@ pub(crate) struct Worker {
     /// The tasks are another's, or soon will be: they are given up when the interval is undone.
     is_out: bool,
     failures_in_a_row: u32,
+    /// When repartition topics were last purged.
+    purged_at: Instant,
     /// Stores that follow their change logs; their tasks wait.
     pub(crate) restoration: Option<Restoration>,
     state: watch::Sender<WorkerState>,
@@ -178,6 +183,7 @@ impl Worker {
             uncommitted_records: 0,
             is_out: false,
             failures_in_a_row: 0,
+            purged_at: Instant::now(),
             restoration: None,
             state,
             stop,
@@ -439,10 +445,30 @@ impl Worker {
                 return Ok(());
             }
         }
+        self.take_times(partitions).await;
         self.restore_and_run().await?;
         let stored = self.shared.folder.stored_tasks();
         self.assignor.set_owned(self.tasks.keys().copied().collect(), stored);
         Ok(())
+    }
+
+    /// The times of the partitions, from beside their offsets. Without them stream time begins anew, which only late records would notice.
+    async fn take_times(&mut self, partitions: &[TopicPartition]) {
+        let group = GroupId::from(self.shared.application_id.as_str());
+        let committed = match self.shared.client.admin().committed_offsets(&group, partitions, true).await {
+            Ok(committed) => committed,
+            Err(error) => {
+                tracing::warn!("worker {}: the times of its partitions are not known: {error}", self.index);
+                return;
+            }
+        };
+        for (topic_partition, committed) in committed {
+            let time = partition_time::decode(&committed.metadata);
+            let task = self.owner_of.get(&topic_partition).and_then(|id| self.tasks.get_mut(id));
+            if let (Some(time), Some(task)) = (time, task) {
+                task.set_partition_time(&topic_partition, time);
+            }
+        }
     }
 
     /// Begins to bring the stores of all tasks up to their change logs, and lets those run that need nothing.
@@ -692,7 +718,8 @@ impl Worker {
         let mut positions = Positions::new(group);
         for task in self.tasks.values() {
             for (topic_partition, offset) in task.positions() {
-                positions.insert(topic_partition.clone(), offset);
+                let time = partition_time::encode(task.partition_time(topic_partition));
+                positions.insert_with_metadata(topic_partition.clone(), offset, time);
             }
         }
         if positions.is_empty() {
@@ -797,7 +824,46 @@ impl Worker {
         self.uncommitted_records = 0;
         self.uncommitted_since = None;
         self.failures_in_a_row = 0;
+        self.purge();
         Ok(())
+    }
+
+    /// Now and then, deletes from repartition topics what was read and is committed: they keep everything else for ever.
+    fn purge(&mut self) {
+        if self.purged_at.elapsed() < self.shared.repartition_purge_interval {
+            return;
+        }
+        self.purged_at = Instant::now();
+        let topics = &self.shared.topics.layout.internal_topics;
+        let repartition: BTreeSet<&TopicName> = topics
+            .iter()
+            .filter(|topic| topic.kind == InternalTopicKind::Repartition)
+            .map(|topic| &topic.name)
+            .collect();
+        let before: Vec<(TopicPartition, Offset)> = self
+            .tasks
+            .values()
+            .flat_map(Task::committed_positions)
+            .filter(|(partition, _)| repartition.contains(&partition.topic))
+            .map(|(partition, offset)| (partition.clone(), offset))
+            .collect();
+        if before.is_empty() {
+            return;
+        }
+        let (admin, index) = (self.shared.client.admin(), self.index);
+        // Nothing waits for it; what fails is tried again with the next.
+        tokio::spawn(async move {
+            match admin.delete_records(&before).await {
+                Ok(outcomes) => {
+                    for (partition, error) in
+                        outcomes.into_iter().filter_map(|(it, outcome)| Some((it, outcome.err()?)))
+                    {
+                        tracing::warn!("worker {index}: {partition} could not be purged: {error}");
+                    }
+                }
+                Err(error) => tracing::warn!("worker {index}: repartition topics could not be purged: {error}"),
+            }
+        });
     }
 
     /// Everything since the last commit is undone, and comes again.

@@ -62,6 +62,43 @@ async fn two_workers_count_every_word_once_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_read_from_a_repartition_topic_is_purged_and_nothing_else() {
+    let cluster = cluster("purge").await;
+    let state = tempfile::tempdir().unwrap();
+    let lines = lines(7, 500);
+    cluster.load(&lines, PARTITIONS).await;
+    let running = application(&cluster, cluster.word_count(), &state)
+        .repartition_purge_interval(Duration::from_millis(1))
+        .start()
+        .await
+        .unwrap();
+    assert_exact(&cluster.counts(total(&lines)).await, &lines);
+    running.close().await.unwrap();
+    let group = atonce::client::GroupId::from(cluster.name("app"));
+    let topic = TopicName::from(format!("{}-counts-repartition", cluster.name("app")));
+    let partitions: Vec<_> =
+        (0..PARTITIONS).map(|index| atonce::client::TopicPartition::new(topic.clone(), index)).collect();
+    let admin = cluster.client.admin();
+    let committed = admin.committed_offsets(&group, &partitions, true).await.unwrap();
+    let earliest: Vec<_> = partitions.iter().map(|it| (it.clone(), atonce::client::OffsetSpec::Earliest)).collect();
+    let starts = admin.list_offsets(&earliest, atonce::client::Isolation::ReadUncommitted).await.unwrap();
+    let mut purged = 0;
+    for partition in &partitions {
+        let (start, committed) = (starts[partition].offset.unwrap(), committed[partition].offset);
+        assert!(start <= committed, "{partition} begins at {start}, and {committed} is committed");
+        purged += start;
+    }
+    assert!(purged > 0);
+    // And with what is left it goes on, as if nothing had been taken away.
+    let more = cluster::lines(8, 200);
+    cluster.load(&more, PARTITIONS).await;
+    let running = application(&cluster, cluster.word_count(), &state).start().await.unwrap();
+    let all = [lines, more].concat();
+    assert_exact(&cluster.counts(total(&all)).await, &all);
+    running.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crashes_lose_nothing_repeat_nothing_and_replay_only_a_tail() {
     let cluster = cluster("crash").await;
     let state = tempfile::tempdir().unwrap();

@@ -290,7 +290,7 @@ where
         let after = (self.function)(&record.key, record.value, before);
         let bytes = after.encode();
         let value = bytes.is_some().then_some(after);
-        store.put(key, bytes, timestamp);
+        store.put(key, bytes, timestamp)?;
         drop(store);
         if !self.is_cached {
             context.forward(Record { key: record.key, value, timestamp, headers: record.headers });
@@ -319,7 +319,7 @@ impl<K: Wire, V: Wire, I: Send> Node<K, I> for Keep<K, V, I> {
             return Ok(());
         };
         let value = (self.into)(value);
-        context.store(self.store).borrow_mut().put(bytes, value.as_ref().and_then(V::encode), timestamp);
+        context.store(self.store).borrow_mut().put(bytes, value.as_ref().and_then(V::encode), timestamp)?;
         if !self.is_cached {
             context.forward(Record { key, value, timestamp, headers });
         }
