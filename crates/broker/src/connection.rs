@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use crate::api;
+use crate::api::{self, Taken};
 use crate::shared::{Budget, Room, Shared};
 
 /// Requests of one connection that may wait for their answers. Clients keep five in flight, some a hundred.
@@ -95,7 +95,10 @@ where
         // else a few fetches that wait for ever could hold all of it.
         let room = own.room_for(frame.len()).await;
         let permit = shared.requests.room_for(frame.len()).await;
-        let pending = api::dispatch(&shared, &peer, frame, permit);
+        let pending = match api::dispatch(&shared, &peer, frame, permit) {
+            Taken::Now(pending) => pending,
+            Taken::Aside(taking) => taking.await,
+        };
         if answers.send((pending, room)).await.is_err() {
             break;
         }

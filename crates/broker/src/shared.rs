@@ -21,6 +21,9 @@ const READS_AT_ONCE: usize = 8;
 /// Look-ups by time at once. Each may hold an unpacked batch in memory, and a processor for as long as that takes.
 const LOOK_UPS_AT_ONCE: usize = 2;
 
+/// Produce requests whose batches are unpacked, or packed anew, at once. Each may hold a whole batch in memory.
+const UNPACKED_AT_ONCE: usize = 2;
+
 /// One permit stands for so many bytes of requests.
 const BYTES_PER_PERMIT: usize = 1024;
 
@@ -44,6 +47,8 @@ pub(crate) struct Shared {
     reads: Arc<Semaphore>,
     /// For look-ups by time, which unpack records: many of them must not hold up those who read.
     look_ups: Arc<Semaphore>,
+    /// For produce requests that need more than a look.
+    unpacking: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -60,6 +65,7 @@ impl Shared {
         let fetch_sessions = FetchSessions::new(settings.fetch_sessions_max, entropy());
         let reads = Arc::new(Semaphore::new(READS_AT_ONCE));
         let look_ups = Arc::new(Semaphore::new(LOOK_UPS_AT_ONCE));
+        let unpacking = Arc::new(Semaphore::new(UNPACKED_AT_ONCE));
         Self {
             settings,
             cluster_id,
@@ -73,6 +79,7 @@ impl Shared {
             started: Instant::now(),
             reads,
             look_ups,
+            unpacking,
         }
     }
 
@@ -92,6 +99,11 @@ impl Shared {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         aside(&self.look_ups, work).await
+    }
+
+    /// Unpacks what clients have packed, on another thread than the runtime's. `None` as above.
+    pub(crate) async fn unpack_aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        aside(&self.unpacking, work).await
     }
 }
 

@@ -3,6 +3,7 @@
 mod raw_client;
 
 use atonce_broker::Broker;
+use atonce_kernel::Sequence;
 use atonce_protocol::ErrorCode;
 use atonce_protocol::messages::alter_configs_request::{
     AlterConfigsRequest, AlterConfigsResource as Replaced, AlterableConfig as Replacement,
@@ -12,6 +13,7 @@ use atonce_protocol::messages::describe_configs_response::{DescribeConfigsResour
 use atonce_protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
+use atonce_protocol::records::{BatchBuilder, BatchOptions, BatchView, Compression};
 use raw_client::{RawClient, broker, plain_batch};
 
 const TOPIC: i8 = 2;
@@ -427,4 +429,60 @@ async fn groups_and_client_metrics_keep_what_is_set_for_them() {
 async fn a_key_that_does_not_exist_stops_the_start_and_names_the_nearest() {
     let refused = Broker::builder().temporary().property("num.partition", "4").start().await.expect_err("unknown");
     assert_eq!(refused.to_string(), "Unknown configuration num.partition. Did you mean num.partitions?");
+}
+
+#[tokio::test]
+async fn a_topic_stores_batches_compressed_as_it_asks_whatever_they_come_as() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let all = [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+    let asked = [("uncompressed", all[0]), ("gzip", all[1]), ("snappy", all[2]), ("lz4", all[3]), ("zstd", all[4])];
+    let value = "a value that compresses ".repeat(20);
+    let producer = client.init(None).await;
+    let mut sequence = 0;
+    for (name, stored) in asked {
+        assert_eq!(alter(&mut client, TOPIC, "t", &[("compression.type", SET, Some(name))]).await.0, ErrorCode::None);
+        for compression in all {
+            let mut builder = BatchBuilder::default();
+            builder.append(1_700_000_000_000, Some(b"k"), Some(value.as_bytes()), []).expect("it fits");
+            let options =
+                BatchOptions { producer, base_sequence: Sequence(sequence), compression, ..BatchOptions::default() };
+            sequence += 1;
+            let batch = builder.finish(&options).expect("a batch");
+            let produced = client.produce(9, None, "t", 0, batch.clone()).await;
+            assert_eq!(produced.error_code, 0, "{:?}", produced.error_message);
+            // Sent again it is the same one, compressed anew or not.
+            let again = client.produce(9, None, "t", 0, batch).await;
+            assert_eq!((again.error_code, again.base_offset), (0, produced.base_offset));
+            let fetched = client.fetch("t", 0, produced.base_offset, true).await;
+            let records = fetched.responses[0].partitions[0].records.clone().expect("records");
+            let view = BatchView::new(&records).expect("a batch");
+            view.validate().expect("its checksum fits");
+            assert_eq!(view.compression(), Ok(stored), "{compression} to {name}");
+            let payload = view.decompress(1 << 20).expect("unpacks");
+            let found: Vec<Vec<u8>> =
+                view.records_in(&payload).map(|it| it.expect("a record").value.expect("a value").to_vec()).collect();
+            assert_eq!(found, [value.as_bytes()]);
+            assert_eq!((view.producer(), view.base_sequence()), (producer, options.base_sequence));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_unpacks_to_more_than_the_topic_allows_is_refused() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    alter(&mut client, TOPIC, "t", &[("max.decompressed.message.bytes", SET, Some("100000"))]).await;
+    let compressed = |bytes: usize| {
+        let mut builder = BatchBuilder::default();
+        builder.append(1_700_000_000_000, None, Some(&vec![0; bytes]), []).expect("it fits");
+        let options = BatchOptions { compression: Compression::Zstd, ..BatchOptions::default() };
+        builder.finish(&options).expect("a batch")
+    };
+    assert_eq!(client.produce(9, None, "t", 0, compressed(90_000)).await.error_code, 0);
+    let refused = client.produce(9, None, "t", 0, compressed(110_000)).await;
+    assert_ne!(refused.error_code, 0);
+    assert_eq!(client.end_offset("t", 0, false).await, 1);
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use atonce_broker::Broker;
 use atonce_protocol::ErrorCode;
 use atonce_protocol::messages::fetch_request::FetchRequest;
-use raw_client::{RawClient, fetch_request, plain_batch};
+use atonce_protocol::messages::produce_request::ProduceRequest;
+use atonce_protocol::records::{BatchBuilder, BatchOptions, Compression};
+use raw_client::{RawClient, fetch_request, plain_batch, produce_request};
 
 /// Bytes of answers that the broker under test keeps for those who do not take them.
 const ANSWERS_BYTES_MAX: usize = 4 << 20;
@@ -154,4 +156,42 @@ async fn a_topic_deleted_under_load_is_unknown_from_then_on_and_nothing_else_suf
     let gone = client.fetch("going", 0, 0, false).await;
     let code = gone.responses[0].partitions[0].error_code;
     assert_eq!(ErrorCode::from_wire(code), ErrorCode::UnknownTopicOrPartition);
+}
+
+/// On one thread: whoever unpacked there would hold up everybody.
+#[tokio::test]
+async fn unpacking_much_for_one_producer_holds_up_nobody_else() {
+    const UNPACKED_BYTES: usize = 100 << 20;
+    let broker = Broker::builder().temporary().start().await.expect("started");
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let mut builder = BatchBuilder::default();
+    builder.append(1_700_000_000_000, None, Some(&vec![0; UNPACKED_BYTES]), []).expect("it fits");
+    let options = BatchOptions { compression: Compression::Zstd, ..BatchOptions::default() };
+    let batch = builder.finish(&options).expect("a batch");
+    let mut producers = Vec::new();
+    for _ in 0..6 {
+        let mut producer = RawClient::of(&broker);
+        producer.send(9, &produce_request(None, "t", 0, batch.clone())).await;
+        producers.push(producer);
+    }
+    let answers = all_answered(producers);
+    tokio::pin!(answers);
+    // Others are answered while that goes on.
+    for _ in 0..20 {
+        tokio::select! {
+            biased;
+            _ = client.fetch("t", 0, 0, false) => {}
+            () = &mut answers => panic!("all were unpacked before one fetch was answered"),
+        }
+    }
+    answers.await;
+    assert_eq!(client.end_offset("t", 0, false).await, 6);
+}
+
+async fn all_answered(producers: Vec<RawClient>) {
+    for mut producer in producers {
+        let (_, response) = producer.receive::<ProduceRequest>(9).await;
+        assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
+    }
 }

@@ -25,8 +25,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Api, Call, Incoming};
-use crate::connection::{Answer, PendingAnswer};
+use super::{Api, Call, Incoming, Taken};
+use crate::connection::Answer;
 use crate::directory::{Partition, Topic, Topics};
 use crate::fetch_sessions::{self, Asked, Request, Told, TopicRef};
 use crate::leader_epoch_error;
@@ -39,21 +39,21 @@ pub(super) const API: Api = Api { key: ApiKey::Fetch, versions: 4..=18, run };
 const WAIT_MS_MAX: i32 = 60_000;
 
 /// As an API that is handled in place, but for the room that the answer's bytes take until the client has them.
-fn run(mut incoming: Incoming) -> PendingAnswer {
+fn run(mut incoming: Incoming) -> Taken {
     let request = match FetchRequest::decode(&mut incoming.body, incoming.call.version) {
         Ok(request) => request,
-        Err(error) => return super::undecodable(&incoming.call, &error),
+        Err(error) => return Taken::Now(super::undecodable(&incoming.call, &error)),
     };
     let Incoming { call, permit, .. } = incoming;
     // Nothing of this goes to the writer, and it may wait for long.
     drop(permit);
-    Box::pin(async move {
+    Taken::Now(Box::pin(async move {
         let (response, room) = handle(&call, request).await;
         match super::answer(&call, &response) {
             Answer::Frame(bytes) => Answer::Large(bytes, room),
             other => other,
         }
-    })
+    }))
 }
 
 async fn handle(call: &Call, request: FetchRequest) -> (FetchResponse, Room) {

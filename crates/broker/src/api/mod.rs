@@ -12,10 +12,12 @@ mod add_partitions_to_txn;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod api_versions;
+mod create_acls;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
+mod delete_acls;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
@@ -55,6 +57,7 @@ mod write_txn_markers;
 
 use std::future::Future;
 use std::ops::RangeInclusive;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use atonce_protocol::ApiKey;
@@ -94,6 +97,8 @@ pub(crate) const SERVED: &[Api] = &[
     write_txn_markers::API,
     txn_offset_commit::API,
     describe_acls::API,
+    create_acls::API,
+    delete_acls::API,
     describe_configs::API,
     alter_configs::API,
     describe_log_dirs::API,
@@ -123,7 +128,16 @@ pub(crate) struct Api {
     /// The versions it answers. (Produce advertises more, see there.)
     pub(crate) versions: RangeInclusive<i16>,
     /// Takes a request in.
-    pub(crate) run: fn(Incoming) -> PendingAnswer,
+    pub(crate) run: fn(Incoming) -> Taken,
+}
+
+/// A request that was taken in.
+pub(crate) enum Taken {
+    /// It goes its way.
+    Now(PendingAnswer),
+    /// Much is to be done first, on another thread than the runtime's. The next request of its connection waits for that, since
+    /// requests reach the writer in the order in which they came.
+    Aside(Pin<Box<dyn Future<Output = PendingAnswer> + Send>>),
 }
 
 /// What a handler may know of the request besides its body.
@@ -156,19 +170,19 @@ impl<R> Reply<R> {
 }
 
 /// Takes in one frame. Never fails: what makes no sense becomes an answer that closes the connection.
-pub(crate) fn dispatch(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes, permit: Room) -> PendingAnswer {
+pub(crate) fn dispatch(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes, permit: Room) -> Taken {
     let mut body = Reader::new(frame);
     // What follows these eight bytes depends on the version; a version from the future may have moved it.
     if let Some(correlation_id) = api_versions::asks_in_a_version_to_come(&body.rest()) {
-        return api_versions::of_a_version_to_come(correlation_id);
+        return Taken::Now(api_versions::of_a_version_to_come(correlation_id));
     }
     let header = match frame::decode_request_header(&mut body) {
         Ok(header) => header,
-        Err(error) => return close(format!("a request header that cannot be read: {error}")),
+        Err(error) => return Taken::Now(close(format!("a request header that cannot be read: {error}"))),
     };
     let RequestHeader { api_key, api_version, correlation_id, client_id, .. } = header;
     let Some(api) = SERVED.iter().find(|api| api.key as i16 == api_key) else {
-        return close(format!("API key {api_key} is not served"));
+        return Taken::Now(close(format!("API key {api_key} is not served")));
     };
     let call = Call {
         key: api.key,
@@ -179,17 +193,17 @@ pub(crate) fn dispatch(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes, per
         shared: Arc::clone(shared),
     };
     if !api.versions.contains(&api_version) {
-        return match api.key {
+        return Taken::Now(match api.key {
             ApiKey::Produce if (0..3).contains(&api_version) => produce::of_a_version_gone(&call, body),
             key => close(format!("version {api_version} of {key:?} is not served")),
-        };
+        });
     }
     (api.run)(Incoming { call, body, permit })
 }
 
 impl Incoming {
     /// Has the writer thread handle the request, in its turn.
-    pub(crate) fn on_engine<R>(self, handle: fn(&mut Engine, &Call, R, Reply<R::Response>)) -> PendingAnswer
+    pub(crate) fn on_engine<R>(self, handle: fn(&mut Engine, &Call, R, Reply<R::Response>)) -> Taken
     where
         R: Request + Send + 'static,
         R::Response: Send + 'static,
@@ -202,7 +216,7 @@ impl Incoming {
         mut self,
         prepare: fn(&Call, R) -> P,
         handle: fn(&mut Engine, &Call, P, Reply<R::Response>),
-    ) -> PendingAnswer
+    ) -> Taken
     where
         R: Request + Send + 'static,
         R::Response: Send + 'static,
@@ -210,11 +224,25 @@ impl Incoming {
     {
         let request = match R::decode(&mut self.body, self.call.version) {
             Ok(request) => request,
-            Err(error) => return undecodable(&self.call, &error),
+            Err(error) => return Taken::Now(undecodable(&self.call, &error)),
         };
+        let prepared = prepare(&self.call, request);
+        Taken::Now(self.prepared_on_engine::<R, P>(prepared, handle))
+    }
+
+    /// Has the writer thread handle what was made of the request.
+    pub(crate) fn prepared_on_engine<R, P>(
+        self,
+        prepared: P,
+        handle: fn(&mut Engine, &Call, P, Reply<R::Response>),
+    ) -> PendingAnswer
+    where
+        R: Request + Send + 'static,
+        R::Response: Send + 'static,
+        P: Send + 'static,
+    {
         let (sender, receiver) = oneshot::channel();
         let Self { call, permit, .. } = self;
-        let prepared = prepare(&call, request);
         let answering = call.clone();
         let engine = call.shared.engine.clone();
         engine.submit(Box::new(move |engine| {
@@ -231,7 +259,7 @@ impl Incoming {
     }
 
     /// Handles the request here, once all before it on this connection have been answered.
-    pub(crate) fn in_place<R, H, F>(mut self, handle: H) -> PendingAnswer
+    pub(crate) fn in_place<R, H, F>(mut self, handle: H) -> Taken
     where
         R: Request + Send + 'static,
         H: FnOnce(Call, R) -> F + Send + 'static,
@@ -239,16 +267,16 @@ impl Incoming {
     {
         let request = match R::decode(&mut self.body, self.call.version) {
             Ok(request) => request,
-            Err(error) => return undecodable(&self.call, &error),
+            Err(error) => return Taken::Now(undecodable(&self.call, &error)),
         };
         let Self { call, permit, .. } = self;
         // Nothing of this goes to the writer, and it may wait for long.
         drop(permit);
-        Box::pin(async move {
+        Taken::Now(Box::pin(async move {
             let answering = call.clone();
             let response = handle(call, request).await;
             answer(&answering, &response)
-        })
+        }))
     }
 }
 

@@ -16,19 +16,56 @@ use atonce_protocol::messages::produce_request::ProduceRequest;
 use atonce_protocol::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
-use atonce_protocol::records::{BatchView, Compression, ProducedRules, RecordError, validate_produced};
-use atonce_protocol::wire::Reader;
+use atonce_protocol::records::{BatchView, Compression, ProducedRules, RecordError, recompress, validate_produced};
+use atonce_protocol::wire::{Message as _, Reader};
 use atonce_protocol::{ApiKey, ErrorCode};
 use bytes::Bytes;
 
-use super::{Api, Call, Reply};
+use super::{Api, Call, Incoming, Reply, Taken};
 use crate::connection::PendingAnswer;
 use crate::directory::{Topic, Topics};
 use crate::engine::{Engine, Refusal, append_error_code, wall_clock};
 use crate::topic_name;
 
-pub(super) const API: Api =
-    Api { key: ApiKey::Produce, versions: 3..=13, run: |incoming| incoming.on_engine_prepared(prepare, handle) };
+pub(super) const API: Api = Api { key: ApiKey::Produce, versions: 3..=13, run };
+
+/// Records that are looked at on the runtime's thread: more than so many bytes, or any that are compressed (a few may unpack to
+/// very many), are looked at elsewhere, while all other connections go on.
+const BYTES_LOOKED_AT_HERE: usize = 256 << 10;
+
+fn run(mut incoming: Incoming) -> Taken {
+    let request = match ProduceRequest::decode(&mut incoming.body, incoming.call.version) {
+        Ok(request) => request,
+        Err(error) => return Taken::Now(super::undecodable(&incoming.call, &error)),
+    };
+    if is_light(&incoming.call, &request) {
+        let prepared = prepare(&incoming.call, request);
+        return Taken::Now(incoming.prepared_on_engine::<ProduceRequest, Prepared>(prepared, handle));
+    }
+    Taken::Aside(Box::pin(async move {
+        let call = incoming.call.clone();
+        match incoming.call.shared.unpack_aside(move || prepare(&call, request)).await {
+            Some(prepared) => incoming.prepared_on_engine::<ProduceRequest, Prepared>(prepared, handle),
+            None => super::close("the request could not be unpacked: the broker is stopping".to_owned()),
+        }
+    }))
+}
+
+/// Whether all that is to be done with the batches is to walk over a few bytes.
+fn is_light(call: &Call, request: &ProduceRequest) -> bool {
+    let directory = call.shared.directory.topics();
+    let mut bytes = 0;
+    request.topic_data.iter().all(|data| {
+        let topic = find_topic(call, &directory, &data.name, data.topic_id).ok();
+        let is_packed_anew =
+            topic.is_some_and(|topic| topic.settings.compression.is_some_and(|it| it != Compression::None));
+        data.partition_data.iter().filter_map(|partition| partition.records.as_ref()).all(|records| {
+            bytes += records.len();
+            let compression = BatchView::new(records).ok().and_then(|batch| batch.compression().ok());
+            !is_packed_anew && compression.is_none_or(|it| it == Compression::None) && bytes <= BYTES_LOOKED_AT_HERE
+        })
+    })
+}
 
 /// Most bytes that a compressed batch may hold.
 const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
@@ -146,14 +183,9 @@ fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes
     let bytes = records.filter(|bytes| !bytes.is_empty()).ok_or_else(|| {
         Refusal::new(ErrorCode::InvalidRecord, "A partition gets exactly one batch, and this one got none.")
     })?;
-    let bytes_max = topic.settings.batch_bytes_max;
-    if i64::try_from(bytes.len()).is_ok_and(|length| length > i64::from(bytes_max)) {
-        let what = "bytes long, and max.message.bytes of";
-        let message = format!("The batch is {} {what} {} is {bytes_max}.", bytes.len(), topic.name);
-        return Err(Refusal::new(ErrorCode::MessageTooLarge, message).into());
-    }
+    check_size(topic, bytes.len())?;
     // Keys are asked for below, where each record without one is found and named.
-    let rules = ProducedRules { requires_keys: false, decompressed_bytes_max: DECOMPRESSED_BYTES_MAX };
+    let rules = ProducedRules { requires_keys: false, decompressed_bytes_max: decompressed_bytes_max(topic) };
     let batch =
         validate_produced(&bytes, rules).map_err(|error| Refusal::new(error.error_code(), error.to_string()))?;
     if call.version < 7 && batch.compression() == Ok(Compression::Zstd) {
@@ -166,7 +198,34 @@ fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes
     check_timestamps(topic, &batch)?;
     let (producer, base_sequence, is_transactional) =
         (batch.producer(), batch.base_sequence(), batch.is_transactional());
+    let packed_anew = match topic.settings.compression {
+        Some(asked) if batch.compression() != Ok(asked) => Some(pack_anew(topic, &batch, asked)?),
+        Some(_) | None => None,
+    };
+    let bytes = packed_anew.unwrap_or(bytes);
     Ok(PreparedBatch { bytes, producer, base_sequence, is_transactional })
+}
+
+/// The batch as the topic wants it compressed. What was small enough before may have grown.
+fn pack_anew(topic: &Topic, batch: &BatchView<'_>, compression: Compression) -> Result<Bytes, Refusal> {
+    let bytes = recompress(batch, compression, decompressed_bytes_max(topic))
+        .map_err(|error| Refusal::new(error.error_code(), error.to_string()))?;
+    check_size(topic, bytes.len())?;
+    Ok(bytes)
+}
+
+fn decompressed_bytes_max(topic: &Topic) -> usize {
+    topic.settings.decompressed_bytes_max.min(DECOMPRESSED_BYTES_MAX)
+}
+
+fn check_size(topic: &Topic, bytes: usize) -> Result<(), Refusal> {
+    let bytes_max = topic.settings.batch_bytes_max;
+    if i64::try_from(bytes).is_ok_and(|bytes| bytes <= i64::from(bytes_max)) {
+        return Ok(());
+    }
+    let what = "bytes long, and max.message.bytes of";
+    let message = format!("The batch is {bytes} {what} {} is {bytes_max}.", topic.name);
+    Err(Refusal::new(ErrorCode::MessageTooLarge, message))
 }
 
 /// A record from the far future would keep its segment for ever, one from the far past would lose it at once. A topic that
@@ -191,7 +250,7 @@ fn check_timestamps(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refusal>
 /// A record without a key could never be replaced, so a compacted topic takes none.
 fn check_keys(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refused> {
     let unreadable = |error: RecordError| Refusal::new(error.error_code(), error.to_string());
-    let payload = batch.decompress(DECOMPRESSED_BYTES_MAX).map_err(unreadable)?;
+    let payload = batch.decompress(decompressed_bytes_max(topic)).map_err(unreadable)?;
     let mut records = Vec::new();
     for record in batch.records_in(&payload) {
         let record = record.map_err(unreadable)?;

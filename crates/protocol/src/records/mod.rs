@@ -15,6 +15,7 @@ mod batch;
 mod build;
 mod compress;
 mod marker;
+mod recompress;
 mod rewrite;
 mod validate;
 mod varint;
@@ -26,6 +27,7 @@ pub use batch::{
 pub use build::{BatchBuilder, BatchOptions, record_bytes_max};
 pub use compress::Compression;
 pub use marker::{Marker, MarkerError, marker_batch, read_marker};
+pub use recompress::recompress;
 pub use rewrite::rewrite_batch;
 pub use validate::{ProducedRules, validate_produced};
 
