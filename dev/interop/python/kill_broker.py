@@ -10,7 +10,7 @@ any language: COMMAND with the broker's address after it. It writes to two topic
 * to `transactional`, transaction by transaction, `N 0`, `N 1` and `N 2` into every partition, N rising; it commits most and aborts some.
 
 It tells what it was told, a line each: `acknowledged PARTITION NUMBER`, `failed REASON`, `committed N`, `aborted N`, `unknown N` (it
-could not find out), and ends with status 0 when all is settled: no transaction left open. Then it is asserted, reading with librdkafka:
+could not find out), and ends with status 0. Once no transaction is open any more it is asserted, reading with librdkafka:
 
 * every record that was acknowledged is there once, and each partition's numbers rise; none was given up;
 * of every transaction whose commit was acknowledged, all records are there, once; of every other one all or none;
@@ -30,8 +30,8 @@ import time
 import traceback
 from collections import Counter
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 PARTITIONS = 3
 # A client may wait out a request that died with the broker.
@@ -123,6 +123,20 @@ def read_all(address, name):
     return rows
 
 
+def wait_until_all_is_settled(admin):
+    """A transaction that a writer could not end itself is aborted when its time is up."""
+    parts = [TopicPartition("transactional", p) for p in range(PARTITIONS)]
+
+    def ends(isolation):
+        answer = admin.list_offsets({part: OffsetSpec.latest() for part in parts}, isolation_level=isolation, request_timeout=30)
+        return [answer[part].result(30).offset for part in parts]
+
+    deadline = time.time() + 90
+    while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
+        assert time.time() < deadline, "a transaction is still open"
+        time.sleep(0.2)
+
+
 def judge(address, writer):
     for partition, row in enumerate(read_all(address, "plain")):
         numbers = [int(value) for value in row]
@@ -170,6 +184,7 @@ def kill_again_and_again(arguments, data):
             broker.start()
         writer.wait_for_progress()
         writer.end()
+        wait_until_all_is_settled(admin)
         return judge(address, writer)
     finally:
         if writer and writer.process.poll() is None:
