@@ -4,8 +4,10 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::io::DuplexStream;
 use tokio::net::{TcpListener, TcpStream};
@@ -13,10 +15,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::Durability;
-use crate::configuration::{ConfigurationError, Properties, Settings};
+use crate::configuration::{self, ConfigurationError, HostAndPort, Properties};
 use crate::connection::{self, Peer};
 use crate::engine::{self, EngineThread, Stop};
 use crate::folder_lock::{FolderLock, FolderLockError};
+use crate::operations::{Health, HealthBoard, Offers, Server};
 use crate::shared::Shared;
 
 /// Bytes that fit into each direction of an in-process connection.
@@ -25,12 +28,14 @@ const IN_PROCESS_BUFFER_BYTES: usize = 256 * 1024;
 /// How a broker is set up. Made by [`Broker::builder`].
 #[derive(Clone, Debug)]
 pub struct BrokerBuilder {
-    data: DataPlace,
-    listen: String,
-    advertised: Option<(String, u16)>,
+    data: Option<DataPlace>,
+    listen: Option<String>,
+    advertised: Option<HostAndPort>,
     durability: Durability,
     properties: Vec<(String, String)>,
     allow_unauthenticated: bool,
+    health: Option<String>,
+    metrics: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -107,6 +112,10 @@ pub struct Broker {
     /// Where it listens, with the port that was found: a restart comes back to the same one.
     address: SocketAddr,
     running: Mutex<Option<Running>>,
+    /// What the probes look at, and the servers of their pages.
+    health_board: Arc<HealthBoard>,
+    health: Option<Arc<Server>>,
+    metrics: Option<Arc<Server>>,
     /// Removed when this is dropped, which is after `running`.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -117,6 +126,9 @@ struct Running {
     /// Flips to true when the connections are to end.
     closing: watch::Sender<bool>,
     listening: tokio::task::JoinHandle<()>,
+    /// Ends with the connections.
+    _watching: Vec<tokio::task::JoinHandle<()>>,
+    advertised: Option<HostAndPort>,
     engine: Option<EngineThread>,
     _lock: FolderLock,
 }
@@ -126,12 +138,14 @@ impl Broker {
     #[must_use]
     pub fn builder() -> BrokerBuilder {
         BrokerBuilder {
-            data: DataPlace::Temporary,
-            listen: "127.0.0.1:0".to_owned(),
+            data: None,
+            listen: None,
             advertised: None,
             durability: Durability::Sync,
             properties: Vec::new(),
             allow_unauthenticated: false,
+            health: None,
+            metrics: None,
         }
     }
 
@@ -144,10 +158,26 @@ impl Broker {
     /// `HOST:PORT`, for clients.
     #[must_use]
     pub fn bootstrap_servers(&self) -> String {
-        match &self.builder.advertised {
-            Some((host, port)) => format!("{host}:{port}"),
-            None => reachable(self.address).to_string(),
-        }
+        let (host, port) = self.advertised();
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
+    /// Where clients are told to connect.
+    fn advertised(&self) -> HostAndPort {
+        let advertised = self.running().as_ref().and_then(|running| running.advertised.clone());
+        advertised.or_else(|| self.builder.advertised.clone()).unwrap_or_else(|| host_and_port(reachable(self.address)))
+    }
+
+    /// Where the probes `/live` and `/ready` are answered, if they were asked for.
+    #[must_use]
+    pub fn health_address(&self) -> Option<SocketAddr> {
+        self.health.as_ref().map(|server| server.address())
+    }
+
+    /// Where `/metrics` is answered, if it was asked for.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|server| server.address())
     }
 
     /// Where it listens.
@@ -167,7 +197,7 @@ impl Broker {
         let running = self.running();
         let running = running.as_ref().ok_or(NotRunning)?;
         let (ours, theirs) = tokio::io::duplex(IN_PROCESS_BUFFER_BYTES);
-        let advertised = self.builder.advertised.clone().unwrap_or_else(|| host_and_port(reachable(self.address)));
+        let advertised = running.advertised.clone().unwrap_or_else(|| host_and_port(reachable(self.address)));
         let peer = Peer { host: "in-process".to_owned(), advertised };
         let shared = Arc::clone(&running.shared);
         let mut closing = running.closing.subscribe();
@@ -195,8 +225,9 @@ impl Broker {
         if self.running().is_some() {
             return Err(StartError::Running);
         }
-        let builder = BrokerBuilder { listen: self.address.to_string(), ..self.builder.clone() };
-        let (_, running) = builder.run(&self.folder).await?;
+        let builder = BrokerBuilder { listen: Some(self.address.to_string()), ..self.builder.clone() };
+        self.health_board.set(Health::Starting);
+        let (_, running) = builder.run(&self.folder, &self.health_board).await?;
         *self.running() = Some(running);
         Ok(())
     }
@@ -216,6 +247,7 @@ impl Broker {
 
     async fn stop(&self, how: Stop) -> Result<(), StopError> {
         let Some(mut running) = self.running().take() else { return Ok(()) };
+        self.health_board.set(Health::Stopping);
         running.closing.send_replace(true);
         running.listening.abort();
         // Until the listening task is gone its port is taken.
@@ -248,21 +280,21 @@ impl BrokerBuilder {
     /// Keeps its data in `path`, which is made if need be.
     #[must_use]
     pub fn data_path(mut self, path: impl Into<PathBuf>) -> Self {
-        self.data = DataPlace::Folder(path.into());
+        self.data = Some(DataPlace::Folder(path.into()));
         self
     }
 
     /// Keeps its data in a folder that is removed with the broker.
     #[must_use]
     pub fn temporary(mut self) -> Self {
-        self.data = DataPlace::Temporary;
+        self.data = Some(DataPlace::Temporary);
         self
     }
 
-    /// Listens on `address`, `HOST:PORT`; port 0 finds a free one. Default: `127.0.0.1:0`.
+    /// Listens on `address`, `HOST:PORT`; port 0 finds a free one. Default: the property `listeners`, else `127.0.0.1:0`.
     #[must_use]
     pub fn listen(mut self, address: impl Into<String>) -> Self {
-        self.listen = address.into();
+        self.listen = Some(address.into());
         self
     }
 
@@ -287,6 +319,29 @@ impl BrokerBuilder {
         self
     }
 
+    /// Sets what a file in Kafka's form says: a key and a value a line, `#` for comments. What is set later holds.
+    ///
+    /// Errors: a line that is no setting. Keys are looked at when the broker starts.
+    pub fn configuration(mut self, text: &str) -> Result<Self, ConfigurationError> {
+        let lines = configuration::parse_properties(text)?;
+        self.properties.extend(lines.into_iter().map(|(_, key, value)| (key, value)));
+        Ok(self)
+    }
+
+    /// Answers probes at `address`, `HOST:PORT`: `/live` and `/ready`, over HTTP. Off unless asked for.
+    #[must_use]
+    pub fn health(mut self, address: impl Into<String>) -> Self {
+        self.health = Some(address.into());
+        self
+    }
+
+    /// Shows numbers at `address`, `HOST:PORT`: `/metrics`, for Prometheus. Off unless asked for.
+    #[must_use]
+    pub fn metrics(mut self, address: impl Into<String>) -> Self {
+        self.metrics = Some(address.into());
+        self
+    }
+
     /// Lets an address be listened on that others can reach, though nobody has to say who they are.
     #[must_use]
     pub fn allow_unauthenticated(mut self) -> Self {
@@ -296,8 +351,15 @@ impl BrokerBuilder {
 
     /// Takes the folder, recovers what is in it, and listens.
     pub async fn start(self) -> Result<Broker, StartError> {
-        let (folder, temporary) = match &self.data {
-            DataPlace::Folder(path) => (path.clone(), None),
+        let properties = self.read_properties()?;
+        let said = properties.given("log.dirs").or_else(|| properties.given("log.dir"));
+        let data = match (&self.data, said) {
+            (Some(data), _) => data.clone(),
+            (None, Some(path)) => DataPlace::Folder(PathBuf::from(path)),
+            (None, None) => DataPlace::Temporary,
+        };
+        let (folder, temporary) = match data {
+            DataPlace::Folder(path) => (path, None),
             DataPlace::Temporary => {
                 let temporary = tempfile::Builder::new()
                     .prefix("atonce-")
@@ -306,37 +368,119 @@ impl BrokerBuilder {
                 (temporary.path().to_owned(), Some(temporary))
             }
         };
-        let (address, running) = self.run(&folder).await?;
-        Ok(Broker { builder: self, folder, address, running: Mutex::new(Some(running)), _temporary: temporary })
+        let health_board = Arc::new(HealthBoard::default());
+        let (health, metrics) = self.serve_pages(&health_board).await?;
+        let (address, running) = self.run(&folder, &health_board).await?;
+        let running = Mutex::new(Some(running));
+        Ok(Broker { builder: self, folder, address, running, health_board, health, metrics, _temporary: temporary })
     }
 
-    fn settings(&self) -> Result<Settings, ConfigurationError> {
+    /// Before anything else: whoever waits for the broker to be ready can ask from the beginning.
+    async fn serve_pages(
+        &self,
+        board: &Arc<HealthBoard>,
+    ) -> Result<(Option<Arc<Server>>, Option<Arc<Server>>), StartError> {
+        let start = async |address: &str, health, metrics| {
+            let offers = Offers { health, metrics };
+            let started = Server::start(address, offers, Arc::clone(board)).await;
+            started.map(Arc::new).map_err(|source| StartError::Listen { address: address.to_owned(), source })
+        };
+        match (&self.health, &self.metrics) {
+            (Some(health), Some(metrics)) if health == metrics => {
+                let both = start(health, true, true).await?;
+                Ok((Some(Arc::clone(&both)), Some(both)))
+            }
+            (health, metrics) => {
+                let health = match health {
+                    Some(address) => Some(start(address, true, false).await?),
+                    None => None,
+                };
+                let metrics = match metrics {
+                    Some(address) => Some(start(address, false, true).await?),
+                    None => None,
+                };
+                Ok((health, metrics))
+            }
+        }
+    }
+
+    fn read_properties(&self) -> Result<Properties, ConfigurationError> {
         let mut properties = Properties::default();
         for (key, value) in &self.properties {
             properties.set(key, value)?;
         }
-        Ok(properties.settings())
+        Ok(properties)
     }
 
-    async fn run(&self, folder: &Path) -> Result<(SocketAddr, Running), StartError> {
-        let settings = Arc::new(self.settings()?);
-        let listener = self.listener().await?;
-        let address =
-            listener.local_addr().map_err(|source| StartError::Listen { address: self.listen.clone(), source })?;
+    /// Where to listen: as said in words, else as the property says, else at any free port of this machine.
+    fn listen_address(&self, properties: &Properties) -> Result<String, ConfigurationError> {
+        if let Some(address) = &self.listen {
+            return Ok(address.clone());
+        }
+        let Some(listeners) = properties.given("listeners") else { return Ok("127.0.0.1:0".to_owned()) };
+        let (host, port) = configuration::parse_listeners("listeners", listeners, &controllers(properties))?;
+        Ok(match host.as_str() {
+            "" => format!("0.0.0.0:{port}"),
+            host if host.contains(':') => format!("[{host}]:{port}"),
+            host => format!("{host}:{port}"),
+        })
+    }
+
+    /// Where clients are told to connect, if that is not where each of them has reached us.
+    fn advertised_address(&self, properties: &Properties) -> Result<Option<HostAndPort>, ConfigurationError> {
+        if self.advertised.is_some() {
+            return Ok(self.advertised.clone());
+        }
+        let Some(said) = properties.given("advertised.listeners") else { return Ok(None) };
+        let found = configuration::parse_listeners("advertised.listeners", said, &controllers(properties))?;
+        Ok(Some(found).filter(|(host, _)| !host.is_empty()))
+    }
+
+    async fn run(&self, folder: &Path, board: &Arc<HealthBoard>) -> Result<(SocketAddr, Running), StartError> {
+        let mut properties = self.read_properties()?;
+        let advertised = self.advertised_address(&properties)?;
+        let listen_on = self.listen_address(&properties)?;
+        let listener = self.listener(&listen_on).await?;
+        let address = listener.local_addr().map_err(|source| StartError::Listen { address: listen_on.clone(), source })?;
+        let (host, port) = advertised.clone().unwrap_or_else(|| host_and_port(reachable(address)));
+        // Tools ask for these, however they were said.
+        properties.set("listeners", &format!("PLAINTEXT://{address}"))?;
+        properties.set("advertised.listeners", &format!("PLAINTEXT://{host}:{port}"))?;
+        for key in properties.without_effect() {
+            tracing::warn!(
+                key,
+                "this setting has no effect here; it is accepted so that a file of Kafka's may stay as it is"
+            );
+        }
+        let settings = Arc::new(properties.settings());
         let lock = FolderLock::take(folder).map_err(|error| match error {
             FolderLockError::InUse(path) => StartError::FolderInUse(path),
             FolderLockError::Io { path, source } => StartError::Folder { path, source },
         })?;
         let (engine, shared) = engine::start(folder.to_owned(), self.durability, settings).await?;
         let (closing, _) = watch::channel(false);
-        let listening =
-            tokio::spawn(listen(listener, self.advertised.clone(), Arc::clone(&shared), closing.subscribe()));
-        Ok((address, Running { shared, closing, listening, engine: Some(engine), _lock: lock }))
+        let listening = tokio::spawn(listen(listener, advertised.clone(), Arc::clone(&shared), closing.subscribe()));
+        let watching = vec![
+            tokio::spawn(watch_folder(folder.to_owned(), Arc::clone(&shared), closing.subscribe())),
+            tokio::spawn(tell_of_failure(engine.failure(), Arc::clone(board), closing.subscribe())),
+        ];
+        board.set(Health::Serving(Arc::clone(&shared)));
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            address = %address,
+            folder = %folder.display(),
+            durability = ?self.durability,
+            node_id = shared.settings.node_id,
+            cluster_id = shared.cluster_id,
+            "serving"
+        );
+        let engine = Some(engine);
+        Ok((address, Running { shared, closing, listening, _watching: watching, advertised, engine, _lock: lock }))
     }
 
-    async fn listener(&self) -> Result<TcpListener, StartError> {
-        let failed = |source| StartError::Listen { address: self.listen.clone(), source };
-        let addresses: Vec<SocketAddr> = tokio::net::lookup_host(&self.listen).await.map_err(failed)?.collect();
+    async fn listener(&self, listen: &str) -> Result<TcpListener, StartError> {
+        let failed = |source| StartError::Listen { address: listen.to_owned(), source };
+        let addresses: Vec<SocketAddr> = tokio::net::lookup_host(listen).await.map_err(failed)?.collect();
         if !self.allow_unauthenticated
             && let Some(open) = addresses.iter().find(|address| !address.ip().is_loopback())
         {
@@ -346,10 +490,66 @@ impl BrokerBuilder {
     }
 }
 
+/// How often to look whether the data folder is still there.
+const FOLDER_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Names of listeners that are for controllers only.
+fn controllers(properties: &Properties) -> Vec<&str> {
+    let names = properties.given("controller.listener.names").unwrap_or_default();
+    names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+/// Stops the writer when the data folder is gone or another one is in its place: files that are open would go on taking what
+/// nobody will ever find again.
+async fn watch_folder(folder: PathBuf, shared: Arc<Shared>, mut closing: watch::Receiver<bool>) {
+    let identity = {
+        let folder = folder.clone();
+        move || std::fs::metadata(&folder).map(|metadata| (metadata.dev(), metadata.ino()))
+    };
+    let Ok(first) = identity() else { return };
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(FOLDER_INTERVAL) => {}
+            () = closed(&mut closing) => return,
+        }
+        let look = identity.clone();
+        let what = match tokio::task::spawn_blocking(look).await {
+            Ok(Ok(now)) if now == first => continue,
+            Ok(Ok(_)) => "another folder is in the place of the data folder".to_owned(),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => "the data folder is gone".to_owned(),
+            // It may be well again at the next look.
+            Ok(Err(error)) => {
+                tracing::warn!(folder = %folder.display(), %error, "the data folder cannot be looked at");
+                continue;
+            }
+            Err(_) => return,
+        };
+        let reason = format!("{what}: {}; what was acknowledged lately is lost with it", folder.display());
+        shared.engine.submit(Box::new(move |engine| engine.fail(reason)));
+        return;
+    }
+}
+
+/// Shows to probes that the writer has ended by itself.
+async fn tell_of_failure(
+    mut failure: watch::Receiver<Option<StopError>>,
+    board: Arc<HealthBoard>,
+    mut closing: watch::Receiver<bool>,
+) {
+    tokio::select! {
+        failed = failure.wait_for(Option::is_some) => {
+            if let Ok(failed) = failed && let Some(error) = &*failed {
+                board.set(Health::Failed(error.to_string()));
+            }
+        }
+        () = closed(&mut closing) => {}
+    }
+}
+
 /// Accepts connections, one task each. They end with this task, or when `closing` says so.
 async fn listen(
     listener: TcpListener,
-    advertised: Option<(String, u16)>,
+    advertised: Option<HostAndPort>,
     shared: Arc<Shared>,
     mut closing: watch::Receiver<bool>,
 ) {
@@ -362,7 +562,10 @@ async fn listen(
                     let shared = Arc::clone(&shared);
                     connections.spawn(async move { serve_tcp(stream, peer, advertised, shared).await });
                 }
-                Ok((_, peer)) => tracing::warn!(%peer, "too many connections (connections.max): closed"),
+                Ok((_, peer)) => {
+                    shared.metrics.connection_refused();
+                    tracing::warn!(%peer, "too many connections (connections.max): closed");
+                }
                 // Out of file handles, or a connection that was gone before it was taken: the next one may do better.
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -380,7 +583,7 @@ async fn closed(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closing| *closing).await;
 }
 
-async fn serve_tcp(stream: TcpStream, peer: SocketAddr, advertised: Option<(String, u16)>, shared: Arc<Shared>) {
+async fn serve_tcp(stream: TcpStream, peer: SocketAddr, advertised: Option<HostAndPort>, shared: Arc<Shared>) {
     // Answers are small and awaited: do not hold them back to fill a packet.
     let _ = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };

@@ -14,13 +14,15 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use atonce_protocol::ApiKey;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use crate::api::{self, Taken};
+use crate::operations::api_name;
 use crate::shared::{Budget, Room, Shared};
 
 /// Requests of one connection that may wait for their answers. Clients keep five in flight, some a hundred.
@@ -64,8 +66,10 @@ where
     let peer = Arc::new(peer);
     let (sender, receiver) = mpsc::channel(REQUESTS_IN_FLIGHT);
     let idle_max = Duration::from_millis(shared.settings.connection_idle_ms_max);
+    shared.metrics.connections.inc();
+    let _counted = Counted(Arc::clone(&shared));
+    let writing = write_answers(write_half, receiver, idle_max, Arc::clone(&shared));
     let reading = read_requests(read_half, Arc::clone(&peer), shared, sender);
-    let writing = write_answers(write_half, receiver, idle_max);
     let end = tokio::select! {
         end = reading => end,
         end = writing => end,
@@ -76,11 +80,29 @@ where
     }
 }
 
+/// Counts a connection until it is dropped, however it ends.
+struct Counted(Arc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.metrics.connections.dec();
+    }
+}
+
+/// A request that waits for its answer.
+struct Queued {
+    pending: PendingAnswer,
+    /// Given back when the answer is on its way.
+    room: Room,
+    api: &'static str,
+    came: Instant,
+}
+
 async fn read_requests<R>(
     mut stream: R,
     peer: Arc<Peer>,
     shared: Arc<Shared>,
-    answers: mpsc::Sender<(PendingAnswer, Room)>,
+    answers: mpsc::Sender<Queued>,
 ) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
@@ -93,17 +115,26 @@ where
         // Two bounds on what waits. The connection's own goes with the answer: whoever asks much and reads nothing waits for
         // himself. The one over all connections goes when the writer has taken the request in, and never depends on a client:
         // else a few fetches that wait for ever could hold all of it.
+        let came = Instant::now();
+        let api = api_of(&frame);
+        shared.metrics.received(frame.len());
         let room = own.room_for(frame.len()).await;
         let permit = shared.requests.room_for(frame.len()).await;
         let pending = match api::dispatch(&shared, &peer, frame, permit) {
             Taken::Now(pending) => pending,
             Taken::Aside(taking) => taking.await,
         };
-        if answers.send((pending, room)).await.is_err() {
+        if answers.send(Queued { pending, room, api, came }).await.is_err() {
             break;
         }
     }
     Ok(())
+}
+
+/// The name of the API that a frame asks for.
+fn api_of(frame: &[u8]) -> &'static str {
+    let key = frame.first_chunk::<2>().and_then(|key| ApiKey::from_i16(i16::from_be_bytes(*key)));
+    key.map_or("Unknown", api_name)
 }
 
 /// Where bytes come from.
@@ -158,23 +189,30 @@ async fn read_frame(stream: &mut impl Source, buffer: &mut BytesMut, bytes_max: 
 
 async fn write_answers<W>(
     mut stream: W,
-    mut answers: mpsc::Receiver<(PendingAnswer, Room)>,
+    mut answers: mpsc::Receiver<Queued>,
     idle_max: Duration,
+    shared: Arc<Shared>,
 ) -> io::Result<()>
 where
     W: AsyncWrite + Unpin,
 {
-    // The room is given back when the answer is on its way.
-    while let Some((pending, _room)) = answers.recv().await {
-        match pending.await {
-            Answer::Frame(bytes) => write_frame(&mut stream, bytes, idle_max).await?,
-            Answer::Large(bytes, room) => {
+    while let Some(Queued { pending, room, api, came }) = answers.recv().await {
+        let answer = pending.await;
+        let count = |bytes: usize| shared.metrics.answered(api, came.elapsed(), bytes);
+        match answer {
+            Answer::Frame(bytes) => {
+                count(bytes.len());
                 write_frame(&mut stream, bytes, idle_max).await?;
-                drop(room);
             }
-            Answer::Nothing => {}
+            Answer::Large(bytes, taken) => {
+                count(bytes.len());
+                write_frame(&mut stream, bytes, idle_max).await?;
+                drop(taken);
+            }
+            Answer::Nothing => count(0),
             Answer::Close(reason) => return Err(invalid(reason)),
         }
+        drop(room);
     }
     stream.shutdown().await
 }

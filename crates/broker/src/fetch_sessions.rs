@@ -131,7 +131,6 @@ impl FetchSessions {
     }
 
     /// Sessions that are kept, and partitions in them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "metrics will show it"))]
     pub(crate) fn counts(&self) -> (usize, usize) {
         let cache = self.cache();
         (cache.sessions.len(), cache.entries)

@@ -31,6 +31,7 @@ mod engine;
 mod features;
 mod fetch_sessions;
 mod folder_lock;
+mod operations;
 mod shared;
 mod topic_name;
 

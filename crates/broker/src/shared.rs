@@ -7,13 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::configuration::Settings;
 use crate::directory::Directory;
 use crate::dynamic::Current;
+use crate::engine::EngineNumbers;
 use crate::engine::{EngineHandle, entropy};
 use crate::fetch_sessions::FetchSessions;
+use crate::operations::{Metrics, WriterMetrics};
 
 /// Fetches that read files at once.
 const READS_AT_ONCE: usize = 8;
@@ -42,6 +44,7 @@ pub(crate) struct Shared {
     /// For records in answers that their clients have not taken.
     pub(crate) answers: Budget,
     pub(crate) fetch_sessions: FetchSessions,
+    pub(crate) metrics: Metrics,
     started: Instant,
     /// For fetches that read files.
     reads: Arc<Semaphore>,
@@ -59,6 +62,7 @@ impl Shared {
         dynamic: Arc<Current>,
         engine: EngineHandle,
         directory: Arc<Directory>,
+        writer_metrics: Arc<WriterMetrics>,
     ) -> Self {
         let requests = Budget::new(settings.queued_request_bytes_max);
         let answers = Budget::new(settings.queued_response_bytes_max);
@@ -76,11 +80,21 @@ impl Shared {
             requests,
             answers,
             fetch_sessions,
+            metrics: Metrics::new(writer_metrics),
             started: Instant::now(),
             reads,
             look_ups,
             unpacking,
         }
+    }
+
+    /// What the writer says of itself. `None`: it has stopped.
+    pub(crate) async fn engine_numbers(&self) -> Option<EngineNumbers> {
+        let (sender, receiver) = oneshot::channel();
+        self.engine.submit(Box::new(move |engine| {
+            let _ = sender.send(engine.numbers());
+        }));
+        receiver.await.ok()
     }
 
     /// Milliseconds since the start.
@@ -147,6 +161,13 @@ impl Budget {
         // Half of what fits a semaphore at most: far more than any memory.
         let all = u32::try_from(bytes / BYTES_PER_PERMIT).unwrap_or(u32::MAX / 2).clamp(1, u32::MAX / 2);
         Self { permits: Arc::new(Semaphore::new(all as usize)), all }
+    }
+
+    /// Bytes that are taken, and bytes that there are.
+    pub(crate) fn bytes(&self) -> (usize, usize) {
+        let all = self.all as usize;
+        let used = all.saturating_sub(self.permits.available_permits());
+        (used * BYTES_PER_PERMIT, all * BYTES_PER_PERMIT)
     }
 
     /// Nothing waits.

@@ -27,6 +27,7 @@ fn handle(engine: &mut Engine, call: &Call, request: InitProducerIdRequest, repl
         enable_two_phase_commit: false,
         keep_prepared_transaction: false,
     });
+    let (shared, key) = (std::sync::Arc::clone(&call.shared), call.key);
     engine.ask_transactions(transactional_id.as_ref(), &command, move |engine, decided| {
         let response = match decided {
             Ok(Decided::InitProducerId(Ok(producer))) => InitProducerIdResponse {
@@ -37,6 +38,7 @@ fn handle(engine: &mut Engine, call: &Call, request: InitProducerIdRequest, repl
             Ok(Decided::InitProducerId(Err(code))) | Err(code) => refuse(code),
             Ok(Decided::Partitions(_) | Decided::EndTxn(_)) => refuse(ErrorCode::UnknownServerError),
         };
+        shared.metrics.refused(key, response.error_code);
         engine.answer(reply, response);
     });
 }

@@ -306,7 +306,9 @@ fn handle(engine: &mut Engine, call: &Call, prepared: Prepared, reply: Reply<Pro
                     let verified = guards.get(&prepared.partition).cloned().unwrap_or(Ok(None));
                     let appended =
                         prepared.batch.and_then(|batch| append(engine, &prepared.partition, &batch, verified));
-                    respond(prepared.partition.partition, appended)
+                    let response = respond(prepared.partition.partition, appended);
+                    call.shared.metrics.refused(call.key, response.error_code);
+                    response
                 })
                 .collect(),
             ..Default::default()

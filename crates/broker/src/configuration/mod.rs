@@ -9,6 +9,8 @@
 
 mod broker_keys;
 mod group_keys;
+mod listeners;
+mod properties_file;
 mod topic_keys;
 mod topic_settings;
 mod values;
@@ -18,6 +20,8 @@ use std::fmt;
 
 pub(crate) use broker_keys::BROKER_KEYS;
 pub(crate) use group_keys::{CLIENT_METRICS_KEYS, GROUP_KEYS};
+pub(crate) use listeners::{HostAndPort, parse as parse_listeners};
+pub(crate) use properties_file::parse as parse_properties;
 pub(crate) use topic_keys::{TOPIC_KEYS, TopicKey};
 pub(crate) use topic_settings::TopicSettings;
 pub(crate) use values::{Source, Standing, Values};

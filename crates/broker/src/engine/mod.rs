@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use atonce_coordinator::Waiter;
 use atonce_kernel::chance::Chance;
@@ -46,6 +46,7 @@ use crate::configuration::Settings;
 use crate::directory::{Directory, Topics};
 use crate::disk::StdDisk;
 use crate::dynamic::{self, Current, Dynamic};
+use crate::operations::WriterMetrics;
 use crate::shared::Shared;
 
 use cleaning::Cleaning;
@@ -180,6 +181,7 @@ pub(crate) async fn start(
                     Arc::clone(&engine.dynamic),
                     handle,
                     Arc::clone(&engine.directory),
+                    Arc::clone(&engine.metrics),
                 ));
                 if opened.send(Ok(shared)).is_err() {
                     return Ok(());
@@ -205,6 +207,16 @@ pub(crate) async fn start(
             Err(StartError::Recovery { path: folder, reason: "the writer thread panicked during recovery".to_owned() })
         }
     }
+}
+
+/// What the writer says of itself to those who watch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EngineNumbers {
+    pub(crate) transactional_ids: usize,
+    /// Open, or being ended.
+    pub(crate) open_transactions: usize,
+    pub(crate) journal_bytes: usize,
+    pub(crate) is_disk_full: bool,
 }
 
 /// All that is durable, and what coordinates it. Handlers of requests run on it, one after the other.
@@ -235,6 +247,7 @@ pub(crate) struct Engine {
     next_checkpoint: Timestamp,
     /// New data is refused, and that was said.
     is_refusing: bool,
+    metrics: Arc<WriterMetrics>,
     wake_ups: mpsc::Sender<WakeUp>,
     /// Set by a failure of the journal: nothing more is answered.
     failed: Option<String>,
@@ -258,7 +271,7 @@ impl Engine {
         config.was_used = recovery::has_cluster_id(folder);
         let before = recovery::durability_before(folder);
         let (storage, report) = Storage::open(StdDisk::new(folder), config).map_err(|error| error.to_string())?;
-        tracing::info!(folder = %folder.display(), ?report, "opened");
+        tracing::debug!(folder = %folder.display(), ?report, "opened");
         if let Some(torn) = &report.torn_tail {
             let (file, offset, bytes) = (torn.path.display(), torn.position, torn.bytes);
             tracing::warn!(%file, offset, bytes, "the journal ended in a write that was not finished; it was dropped");
@@ -294,6 +307,7 @@ impl Engine {
             checkpoint: None,
             next_checkpoint: now,
             is_refusing: false,
+            metrics: Arc::default(),
             wake_ups,
             failed: None,
         };
@@ -451,8 +465,10 @@ impl Engine {
             // Nothing is to be made durable, but a broker's setting may have changed what topics show.
             self.show_changed_topics();
         } else {
+            let began = Instant::now();
             match self.storage.commit() {
                 Ok(committed) => {
+                    self.metrics.committed(began.elapsed(), self.releases.len(), self.staged_bytes);
                     self.show_changed_topics();
                     let topics = self.directory.topics();
                     for moved in &committed.moved {
@@ -565,6 +581,22 @@ impl Engine {
         self.storage.set_topic_defaults(self.topic_defaults());
         self.change_all_topics();
         Ok(())
+    }
+
+    /// What it says of itself.
+    pub(crate) fn numbers(&self) -> EngineNumbers {
+        let (transactional_ids, open_transactions) = self.count_transactions();
+        EngineNumbers {
+            transactional_ids,
+            open_transactions,
+            journal_bytes: usize::try_from(self.journal_end()).unwrap_or(0),
+            is_disk_full: self.storage.refusal().is_some(),
+        }
+    }
+
+    /// Nothing more is acknowledged, for this reason.
+    pub(crate) fn fail(&mut self, reason: String) {
+        self.failed.get_or_insert(reason);
     }
 
     /// How far the journal is durable, in bytes since its beginning.

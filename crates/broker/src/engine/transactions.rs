@@ -105,6 +105,21 @@ impl Engine {
         self.transactions.shard(partition_for(id.as_str(), self.transactions.partitions()))
     }
 
+    /// Transactional ids that are remembered, and those of them whose transaction is open or being ended.
+    pub(super) fn count_transactions(&self) -> (usize, usize) {
+        let mut counts = (0, 0);
+        for shard in &self.transactions.shards {
+            for id in shard.transactional_ids() {
+                counts.0 += 1;
+                match shard.transaction(id).map(|transaction| &transaction.state) {
+                    Some(State::Ongoing { .. } | State::Prepared { .. }) => counts.1 += 1,
+                    Some(State::Empty | State::Complete { .. }) | None => {}
+                }
+            }
+        }
+        counts
+    }
+
     /// All transactions that pass the filter.
     pub(crate) fn list_transactions(&self, filter: &ListFilter) -> Vec<ListedTransaction> {
         self.transactions.shards.iter().flat_map(|shard| shard.list(filter, self.now)).collect()
