@@ -328,6 +328,12 @@ impl BrokerBuilder {
         Ok(self)
     }
 
+    /// Whether one of Kafka's keys was set, here or in a file.
+    #[must_use]
+    pub fn is_set(&self, key: &str) -> bool {
+        self.properties.iter().any(|(set, _)| set == key)
+    }
+
     /// Answers probes at `address`, `HOST:PORT`: `/live` and `/ready`, over HTTP. Off unless asked for.
     #[must_use]
     pub fn health(mut self, address: impl Into<String>) -> Self {
@@ -441,7 +447,8 @@ impl BrokerBuilder {
         let advertised = self.advertised_address(&properties)?;
         let listen_on = self.listen_address(&properties)?;
         let listener = self.listener(&listen_on).await?;
-        let address = listener.local_addr().map_err(|source| StartError::Listen { address: listen_on.clone(), source })?;
+        let address =
+            listener.local_addr().map_err(|source| StartError::Listen { address: listen_on.clone(), source })?;
         let (host, port) = advertised.clone().unwrap_or_else(|| host_and_port(reachable(address)));
         // Tools ask for these, however they were said.
         properties.set("listeners", &format!("PLAINTEXT://{address}"))?;

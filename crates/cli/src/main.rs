@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use commands::broker::LogFormat;
 use failure::Failure;
 
 /// Exactly-once stream processing for Kafka: all at once, or not at all.
@@ -55,13 +56,7 @@ enum Command {
 fn main() -> ExitCode {
     // Asked wrongly: clap says so and ends with status 2.
     let CommandLine { command } = CommandLine::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")))
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        // Nobody may hear that nobody hears.
-        .log_internal_errors(false)
-        .init();
+    begin_logging(&command);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -83,6 +78,24 @@ fn main() -> ExitCode {
             }
             ExitCode::from(status)
         }
+    }
+}
+
+/// What is logged goes to standard error. A broker says when it serves; all others speak of trouble only.
+fn begin_logging(command: &Command) {
+    let (filter, format) = match command {
+        Command::Broker(arguments) => ("warn,atonce_broker=info", arguments.log_format()),
+        _ => ("warn", LogFormat::Text),
+    };
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter)))
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        // Nobody may hear that nobody hears.
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Text => logs.init(),
+        LogFormat::Json => logs.json().init(),
     }
 }
 

@@ -77,6 +77,9 @@ fn unescaped(text: &str) -> Option<String> {
             'r' => unescaped.push('\r'),
             'u' => {
                 let digits: String = chars.by_ref().take(4).collect();
+                if digits.len() != 4 {
+                    return None;
+                }
                 unescaped.push(char::from_u32(u32::from_str_radix(&digits, 16).ok()?)?);
             }
             other => unescaped.push(other),

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use atonce_broker::{Broker, Durability, StartError};
+use atonce_broker::{Broker, BrokerBuilder, Durability, StartError};
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,14 +21,26 @@ use crate::output::say;
 Examples:
   atonce broker --data-dir ./data
   atonce broker --data-dir ./data --listen 127.0.0.1:0            any free port; the line says which
-  atonce broker --data-dir ./data --durability os -s num.partitions=4")]
+  atonce broker --data-dir ./data --durability os -s num.partitions=4
+  atonce broker --config server.properties -s log.dirs=/var/lib/atonce
+  atonce broker --data-dir ./data --health 127.0.0.1:8080 --metrics 127.0.0.1:8080
+
+A configuration file has Kafka's keys (listeners, log.dirs, num.partitions …). --health answers /live and /ready, --metrics answers
+/metrics for Prometheus; both are off unless asked for. RUST_LOG chooses what is logged.")]
 pub(crate) struct Arguments {
     /// The folder that holds everything: journal, logs, offsets, transactions. Made if it is not there.
-    #[arg(long, value_name = "DIR")]
-    data_dir: PathBuf,
+    ///
+    /// Else `log.dirs` of the configuration says it.
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["config", "properties"])]
+    data_dir: Option<PathBuf>,
+    /// A file of settings in Kafka's form, KEY=VALUE a line. Options, and -s, are stronger.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Where to listen. Other addresses than loopback need --allow-unauthenticated. Port 0 takes a free one.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", value_parser = address)]
-    listen: String,
+    ///
+    /// Else `listeners` of the configuration says it, else it is 127.0.0.1:9092.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    listen: Option<String>,
     /// When a write is acknowledged.
     #[arg(long, value_enum, default_value_t = DurabilityChoice::Sync)]
     durability: DurabilityChoice,
@@ -41,7 +53,35 @@ pub(crate) struct Arguments {
     /// Lets everyone in who can reach the address. Needed for any but loopback, since there is no authentication yet.
     #[arg(long)]
     allow_unauthenticated: bool,
+    /// Answers probes over HTTP there: /live, and /ready once clients may come.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    health: Option<String>,
+    /// Shows numbers for Prometheus there, at /metrics. May be the address of --health.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    metrics: Option<String>,
+    /// The form of what is logged, to standard error.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
 }
+
+/// The form of what is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// A line of JSON for each event.
+    Json,
+}
+
+impl Arguments {
+    /// The form of what is logged.
+    pub(crate) fn log_format(&self) -> LogFormat {
+        self.log_format
+    }
+}
+
+/// Where a broker listens that was told nothing, as Kafka's.
+const LISTEN_DEFAULT: &str = "127.0.0.1:9092";
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,6 +106,43 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
+/// A broker as the arguments, and the file they name, describe it.
+fn builder(arguments: &Arguments) -> Result<BrokerBuilder, Failure> {
+    let mut builder = Broker::builder().durability(arguments.durability.into());
+    if let Some(path) = &arguments.config {
+        let cannot = || format!("cannot use the configuration {}", path.display());
+        let text = std::fs::read_to_string(path).or_failure(cannot, "name a file that can be read with --config")?;
+        builder = builder.configuration(&text).or_failure(cannot, "each line is KEY=VALUE, or a comment with #")?;
+    }
+    for (key, value) in &arguments.properties {
+        builder = builder.property(key, value);
+    }
+    if let Some(path) = &arguments.data_dir {
+        builder = builder.data_path(path);
+    } else if !(builder.is_set("log.dirs") || builder.is_set("log.dir")) {
+        let failed = "cannot start the broker: nothing says where its data are";
+        return Err(Failure::new(failed, "name a folder with --data-dir, or with log.dirs").with_status(2));
+    }
+    if let Some(address) = &arguments.listen {
+        builder = builder.listen(address);
+    } else if !builder.is_set("listeners") {
+        builder = builder.listen(LISTEN_DEFAULT);
+    }
+    if let Some((host, port)) = &arguments.advertise {
+        builder = builder.advertise(host, *port);
+    }
+    if arguments.allow_unauthenticated {
+        builder = builder.allow_unauthenticated();
+    }
+    if let Some(address) = &arguments.health {
+        builder = builder.health(address);
+    }
+    if let Some(address) = &arguments.metrics {
+        builder = builder.metrics(address);
+    }
+    Ok(builder)
+}
+
 /// Serves until SIGTERM or SIGINT, or until its disk fails.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     // Before the line is printed: whoever reads it may send a signal at once.
@@ -74,23 +151,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         signal(SignalKind::terminate()).or_failure(|| "cannot listen for SIGTERM".into(), no_signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).or_failure(|| "cannot listen for SIGINT".into(), no_signals)?;
 
-    let mut builder = Broker::builder()
-        .data_path(&arguments.data_dir)
-        .listen(&arguments.listen)
-        .durability(arguments.durability.into());
-    if let Some((host, port)) = &arguments.advertise {
-        builder = builder.advertise(host, *port);
-    }
-    if arguments.allow_unauthenticated {
-        builder = builder.allow_unauthenticated();
-    }
-    for (key, value) in &arguments.properties {
-        builder = builder.property(key, value);
-    }
-    let broker = builder.start().await.map_err(|error| {
+    let broker = builder(&arguments)?.start().await.map_err(|error| {
         let (next, status) = what_next(&error);
-        let failed = || format!("cannot serve {} on {}", arguments.data_dir.display(), arguments.listen);
-        Failure::caused(failed(), error, next).with_status(status)
+        Failure::caused("cannot start the broker", error, next).with_status(status)
     })?;
     match say(format_args!("atonce broker serves on {}", broker.bootstrap_servers())) {
         // Whoever started it does not want to know where; it serves all the same.
