@@ -134,8 +134,10 @@ async fn a_folder_that_is_taken_away_under_a_live_broker_is_noticed_and_said() {
         if replaced {
             std::fs::create_dir(&folder).expect("made");
         }
-        let failure = tokio::time::timeout(Duration::from_secs(60), broker.failure()).await.expect("noticed").to_string();
-        let words = if replaced { "another folder is in the place of the data folder" } else { "the data folder is gone" };
+        let failure =
+            tokio::time::timeout(Duration::from_secs(60), broker.failure()).await.expect("noticed").to_string();
+        let words =
+            if replaced { "another folder is in the place of the data folder" } else { "the data folder is gone" };
         assert!(failure.contains(words) && failure.contains(&folder.display().to_string()), "{failure}");
         // Nothing is acknowledged any more, and probes know.
         let address = broker.health_address().expect("asked for");
