@@ -45,6 +45,7 @@ const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;
 /// What a checkpoint says.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
+    pub(crate) version: u8,
     pub(crate) durability: Durability,
     pub(crate) boot_id: Option<Uuid>,
     pub(crate) leader_epoch: i32,
@@ -227,7 +228,17 @@ impl Checkpoint {
         for _ in 0..fields.u32()? {
             partitions.push(PartitionCheckpoint::decode(&mut fields, version)?);
         }
-        Some(Self { durability, boot_id, leader_epoch, place, journal_files, next_producer_id, topics, partitions })
+        Some(Self {
+            version,
+            durability,
+            boot_id,
+            leader_epoch,
+            place,
+            journal_files,
+            next_producer_id,
+            topics,
+            partitions,
+        })
     }
 }
 

@@ -48,7 +48,11 @@ impl<D: Disk> Storage<D> {
             return None;
         }
         let may_be = |log: &&Partition<D>| {
-            log.settings.is_compacted && !log.is_uncleanable && log.files.segments().len() > 1 && !log.files.has_swaps()
+            log.settings.is_compacted
+                && !log.is_uncleanable
+                && log.damage.is_none()
+                && log.files.segments().len() > 1
+                && !log.files.has_swaps()
         };
         compaction::choose(self.slots.iter().flatten().filter(may_be).map(Partition::overview), now)
     }
@@ -136,7 +140,7 @@ impl<D: Disk> Storage<D> {
     /// Logs that are older or larger than their topics allow, and how much of them may stay. Nothing that a reader of
     /// committed data has not had a chance to see goes: an open transaction, and all behind its beginning, stay.
     pub fn choose_retention(&self, now: Timestamp) -> Vec<RetentionChoice> {
-        let logs = self.slots.iter().flatten().filter(|log| log.settings.is_deleted);
+        let logs = self.slots.iter().flatten().filter(|log| log.settings.is_deleted && log.damage.is_none());
         let choose = |log: &Partition<D>| {
             let offset = log.retention_offset(now)?;
             Some(RetentionChoice { partition: log.name.clone(), offset })
@@ -153,7 +157,8 @@ impl<D: Disk> Storage<D> {
         for choice in &choices {
             self.delete_records(&choice.partition, Some(choice.offset))?;
         }
-        self.wants_checkpoint |= !choices.is_empty() || self.slots.iter().flatten().any(Partition::has_old_segments);
+        self.wants_checkpoint |= !choices.is_empty()
+            || self.slots.iter().flatten().any(|log| log.damage.is_none() && log.has_old_segments());
         Ok(choices)
     }
 }

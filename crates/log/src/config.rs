@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use atonce_kernel::Uuid;
+use atonce_kernel::{TopicPartition, Uuid};
+
+use crate::error::Damage;
+use crate::salvage::Salvaged;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +66,9 @@ pub struct StorageConfig {
     pub key_map_bytes_max: usize,
     /// Bytes that one step of a compaction reads.
     pub compaction_step_bytes: usize,
-    /// Open although the journal is damaged, with what stands before the damage: what was acknowledged after it is lost.
-    /// Only when told by somebody who has seen the error, and has a copy of the folder.
+    /// Open although the journal is damaged, with what stands before the damage: what was acknowledged after it is lost. And
+    /// look at every byte of every segment, and bring damaged partitions back with what is whole of them. Only when told by
+    /// somebody who has seen the errors, and has a copy of the folder.
     pub salvage: bool,
     /// Raise the leader epoch when power loss has undone what readers may have seen (durability `os`). Only for a holder
     /// whose Metadata and OffsetForLeaderEpoch answer with [`Storage::leader_epoch`](crate::Storage::leader_epoch): a
@@ -131,8 +136,12 @@ pub struct RecoveryReport {
     pub torn_tail: Option<TornTail>,
     /// The journal was damaged, and cut there, as [`StorageConfig::salvage`] said.
     pub salvaged: bool,
+    /// Partitions that were brought back with what was whole of them.
+    pub salvaged_partitions: Vec<Salvaged>,
     /// Segments cut back to what the checkpoint vouches for.
     pub segments_cut: u64,
+    /// Partitions whose files are damaged, and what was found first: they are offline, all else is served.
+    pub damaged: Vec<(TopicPartition, Arc<Damage>)>,
     /// Folders that are called like a partition's and are of none that is known here: copies, leftovers, somebody else's.
     /// They were left as they are.
     pub foreign_folders: Vec<PathBuf>,

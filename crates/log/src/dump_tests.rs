@@ -214,7 +214,7 @@ fn partition(
     let mut shared = Shared::new(Arc::new(disk), 4);
     let segment = Arc::new(Segment::new(shared.next_segment(), 0, path.to_owned(), bytes));
     let files = SegmentFiles { segment, aborted_bytes: 0, stamps: Stamps::NONE, swap: None };
-    let found = FoundFiles { written_end: end, cleaned_end: 0, last_swap: 0, segments: vec![files], aborted };
+    let found = FoundFiles { written_end: end, segments: vec![files], aborted, has_folder: true, ..FoundFiles::none() };
     let topic = Topic { id: atonce_kernel::Uuid([1; 16]), name: "p".into(), partitions: 1, configs: BTreeMap::new() };
     let settings = crate::settings::Settings::of(&topic, &BTreeMap::new(), 1 << 30);
     let name = TopicPartition::new("p", 0);

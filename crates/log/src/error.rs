@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use atonce_kernel::TopicPartition;
 
@@ -24,6 +25,19 @@ pub struct JournalFailed {
     pub path: PathBuf,
     /// What the disk said.
     pub cause: String,
+}
+
+/// What is wrong with a partition's files. It is offline: nobody reads or writes it until the files are what they were, or
+/// were salvaged. All other partitions go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path} at {position}: {what}", path = .path.display())]
+pub struct Damage {
+    /// Which file.
+    pub path: PathBuf,
+    /// Where in it, in bytes.
+    pub position: u64,
+    /// What is wrong.
+    pub what: String,
 }
 
 /// Why an entry cannot be staged, whatever it says.
@@ -76,6 +90,14 @@ pub enum AppendError {
         /// Why not.
         refusal: ProducerRefusal,
     },
+    /// KAFKA_STORAGE_ERROR: its files are damaged.
+    #[error("{partition} is offline: {damage}")]
+    Offline {
+        /// Where to.
+        partition: TopicPartition,
+        /// What is wrong.
+        damage: Arc<Damage>,
+    },
     /// Nothing can be staged.
     #[error(transparent)]
     Storage(#[from] StageError),
@@ -96,6 +118,14 @@ pub enum DeleteRecordsError {
         requested: i64,
         /// What there is.
         high_watermark: i64,
+    },
+    /// KAFKA_STORAGE_ERROR: its files are damaged.
+    #[error("{partition} is offline: {damage}")]
+    Offline {
+        /// Where.
+        partition: TopicPartition,
+        /// What is wrong.
+        damage: Arc<Damage>,
     },
     /// Nothing can be staged.
     #[error(transparent)]
@@ -120,6 +150,14 @@ pub enum ReadError {
     /// The topic was deleted.
     #[error("{0} was deleted")]
     Deleted(TopicPartition),
+    /// KAFKA_STORAGE_ERROR: its files were found damaged at the start.
+    #[error("{partition} is offline: {damage}")]
+    Offline {
+        /// Which.
+        partition: TopicPartition,
+        /// What is wrong.
+        damage: Arc<Damage>,
+    },
     /// The disk failed.
     #[error("reading {path} failed: {cause}", path = .path.display())]
     Disk {
@@ -255,6 +293,7 @@ impl AppendError {
                 }
             },
             Self::Producer { refusal, .. } => refusal.error_code(),
+            Self::Offline { .. } => ErrorCode::KafkaStorageError,
             Self::Storage(error) => error.error_code(),
         }
     }
@@ -267,6 +306,7 @@ impl DeleteRecordsError {
         match self {
             Self::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
             Self::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+            Self::Offline { .. } => ErrorCode::KafkaStorageError,
             Self::Storage(error) => error.error_code(),
         }
     }
@@ -293,7 +333,7 @@ impl ReadError {
         match self {
             Self::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
             Self::Deleted(_) => ErrorCode::UnknownTopicOrPartition,
-            Self::Disk { .. } | Self::Corrupt { .. } => ErrorCode::KafkaStorageError,
+            Self::Offline { .. } | Self::Disk { .. } | Self::Corrupt { .. } => ErrorCode::KafkaStorageError,
         }
     }
 }

@@ -15,8 +15,8 @@ use atonce_kernel::{Offset, Timestamp, TopicId};
 use bytes::{BufMut, BytesMut};
 
 use crate::compaction::Target;
-use crate::folders::{METADATA_FILE, prepare_folder};
-use crate::partition::Shared;
+use crate::folders::{METADATA_FILE, Metadata, prepare_folder, read_metadata};
+use crate::partition::{FoundFiles, Shared};
 use crate::reader::{AbortedTransaction, TailBatch};
 use crate::segment::{Segment, file_path};
 use crate::settings::Settings;
@@ -81,6 +81,8 @@ pub(crate) struct Files<D: Disk> {
     /// Oldest first; the last one is written to.
     segments: VecDeque<SegmentFiles>,
     active: Option<Active<D>>,
+    /// The last segment is not written to any more.
+    is_sealed: bool,
     /// The number of the last swap; it only rises.
     pub(crate) last_swap: u64,
     /// Files with unsynced writes.
@@ -124,20 +126,37 @@ pub(crate) fn cleaned_path(folder: &Path, base_offset: Offset, extension: &str) 
 }
 
 impl<D: Disk> Files<D> {
-    pub(crate) fn new(folder: PathBuf, found: Vec<SegmentFiles>, written_end: Offset, last_swap: u64) -> Self {
-        let has_folder = !found.is_empty();
+    pub(crate) fn new(folder: PathBuf, found: FoundFiles) -> Self {
         Self {
             folder,
-            has_folder,
-            is_folder_synced: has_folder,
-            segments: found.into(),
+            has_folder: found.has_folder,
+            is_folder_synced: found.has_folder,
+            segments: found.segments.into(),
             active: None,
-            last_swap,
+            // Nothing is written behind damage.
+            is_sealed: found.damage.is_some(),
+            last_swap: found.last_swap,
             unsynced: Vec::new(),
-            written_end,
+            written_end: found.written_end,
             unwritten_bytes: 0,
             unwritten_aborted: VecDeque::new(),
         }
+    }
+
+    /// Lets nothing more be written to the last segment.
+    pub(crate) fn seal(&mut self) {
+        (self.is_sealed, self.active) = (true, None);
+    }
+
+    /// Salvage's: the folder is there, and says whose it is.
+    pub(crate) fn restore_folder(&mut self, topic_id: TopicId, shared: &Shared<D>) -> Result<(), FileError> {
+        if read_metadata(&*shared.disk, &self.folder) == Metadata::Topic(topic_id) {
+            return Ok(());
+        }
+        shared.disk.create_directories(&self.folder).map_err(|cause| FileError::new("making", &self.folder, cause))?;
+        self.has_folder = true;
+        self.is_folder_synced = false;
+        self.write_metadata(topic_id, shared)
     }
 
     pub(crate) fn segments(&self) -> impl ExactSizeIterator<Item = &SegmentFiles> {
@@ -235,7 +254,7 @@ impl<D: Disk> Files<D> {
         let start = self.segments.iter().position(|files| files.segment.number == *first)?;
         let range = start..start + target.old.len();
         // The last segment is written to, and is never replaced.
-        if range.end >= self.segments.len() {
+        if range.end > self.segments.len() || (range.end == self.segments.len() && !self.is_sealed) {
             return None;
         }
         let found = self.segments.range(range.clone()).map(|files| files.segment.number);
@@ -368,7 +387,7 @@ impl<D: Disk> Files<D> {
         Ok(())
     }
 
-    fn make_folder(&mut self, topic_id: TopicId, shared: &Shared<D>) -> Result<(), FileError> {
+    pub(crate) fn make_folder(&mut self, topic_id: TopicId, shared: &Shared<D>) -> Result<(), FileError> {
         if self.has_folder {
             return Ok(());
         }
@@ -376,13 +395,22 @@ impl<D: Disk> Files<D> {
         prepare_folder(disk, &self.folder, topic_id)
             .map_err(|cause| FileError::new("making room for", &self.folder, cause))?;
         disk.create_directories(&self.folder).map_err(|cause| FileError::new("making", &self.folder, cause))?;
-        let path = self.folder.join(METADATA_FILE);
-        let file = disk.open_or_create(&path).map_err(|cause| FileError::new("making", &path, cause))?;
-        let text = format!("version: 0\ntopic_id: {topic_id}");
-        file.write_at(text.as_bytes(), 0).map_err(|cause| FileError::new("writing", &path, cause))?;
-        self.unsynced.push((path, Arc::new(file)));
+        self.write_metadata(topic_id, shared)?;
         self.has_folder = true;
         self.is_folder_synced = false;
+        Ok(())
+    }
+
+    fn write_metadata(&mut self, topic_id: TopicId, shared: &Shared<D>) -> Result<(), FileError> {
+        let path = self.folder.join(METADATA_FILE);
+        let file = shared.disk.open_or_create(&path).map_err(|cause| FileError::new("making", &path, cause))?;
+        let text = format!("version: 0\ntopic_id: {topic_id}");
+        let write = || {
+            file.set_length(0)?;
+            file.write_at(text.as_bytes(), 0)
+        };
+        write().map_err(|cause| FileError::new("writing", &path, cause))?;
+        self.unsynced.push((path, Arc::new(file)));
         Ok(())
     }
 
@@ -396,12 +424,17 @@ impl<D: Disk> Files<D> {
             bytes > 0 && first >= Timestamp(0) && batch.max_timestamp.0.saturating_sub(first.0) > settings.segment_ms;
         // Kafka's index holds offsets relative to the base in 32 bits.
         let is_far = batch.last_offset - active.segment.base_offset > i64::from(i32::MAX);
-        is_full || is_old || is_far
+        self.is_sealed || is_full || is_old || is_far
     }
 
     fn roll(&mut self, base_offset: Offset, shared: &mut Shared<D>) -> Result<Arc<Segment>, FileError> {
         let path = file_path(&self.folder, base_offset, "log");
         let log = shared.disk.open_or_create(&path).map_err(|cause| FileError::new("making", &path, cause))?;
+        if self.is_sealed {
+            // A run that nobody vouches for may have left one.
+            log.set_length(0).map_err(|cause| FileError::new("emptying", &path, cause))?;
+            self.is_sealed = false;
+        }
         let segment = Arc::new(Segment::new(shared.next_segment(), base_offset, path, 0));
         self.is_folder_synced = false;
         self.active = Some(Active { log: Arc::new(log), is_log_unsynced: false, aborted: None });

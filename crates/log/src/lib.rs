@@ -19,6 +19,7 @@
 
 pub mod batch;
 pub mod catalog;
+pub mod check;
 mod checkpoint;
 pub mod cleanup;
 pub mod compaction;
@@ -35,18 +36,22 @@ mod partition;
 pub mod producer;
 pub mod reader;
 mod recovery;
+pub mod salvage;
 mod segment;
 mod settings;
 pub mod storage;
+mod survey;
 
 pub use catalog::{Catalog, CatalogError, ProducerIdBlock, Topic};
+pub use check::{FolderCheck, JournalCheck, PartitionCheck};
 pub use checkpoint::{CheckpointDone, CheckpointWork};
 pub use cleanup::RetentionChoice;
 pub use compaction::{CompactionChoice, CompactionDone, CompactionError, CompactionProgress, CompactionWork};
 pub use config::{Checkpointing, Durability, RecoveryReport, StorageConfig, TornTail};
-pub use error::{AppendError, DeleteRecordsError, JournalFailed, OpenError, ReadError, StageError};
+pub use error::{AppendError, Damage, DeleteRecordsError, JournalFailed, OpenError, ReadError, StageError};
 pub use producer::{
     Marker, Origin, ProducerRefusal, ProducerState, TransactionVersion, Verification, VerificationGuard,
 };
 pub use reader::{AbortedTransaction, IsolationLevel, PartitionReader, Read, TimestampedOffset, Watermarks};
+pub use salvage::Salvaged;
 pub use storage::{Appended, Committed, JournalPosition, Storage};

@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use crate::batch::{BatchHeader, EndTransactionMarker};
 use crate::compaction::{Cleaned, Overview, SegmentOverview};
+use crate::error::Damage;
 use crate::files::{FileError, Files, SegmentFiles};
 use crate::handles::{Handles, SegmentNumber};
 use crate::producer::Producers;
@@ -71,6 +72,8 @@ pub(crate) struct Partition<D: Disk> {
     pub(crate) cleaned_end: Offset,
     /// Compaction met damage: it is not tried again in this run.
     pub(crate) is_uncleanable: bool,
+    /// Its files are not what they were: nobody reads or writes it. What the journal has of it is kept all the same.
+    pub(crate) damage: Option<Arc<Damage>>,
     /// Batches that left memory before their turn.
     dropped_ahead: usize,
     /// Something was staged since the last commit.
@@ -89,6 +92,23 @@ pub(crate) struct FoundFiles {
     pub(crate) last_swap: u64,
     pub(crate) segments: Vec<SegmentFiles>,
     pub(crate) aborted: Vec<AbortedTransaction>,
+    pub(crate) has_folder: bool,
+    pub(crate) damage: Option<Arc<Damage>>,
+}
+
+impl FoundFiles {
+    /// Of a partition without files.
+    pub(crate) fn none() -> Self {
+        Self {
+            written_end: 0,
+            cleaned_end: 0,
+            last_swap: 0,
+            segments: Vec::new(),
+            aborted: Vec::new(),
+            has_folder: false,
+            damage: None,
+        }
+    }
 }
 
 impl<D: Disk> Partition<D> {
@@ -101,9 +121,7 @@ impl<D: Disk> Partition<D> {
         shared: &Shared<D>,
     ) -> Self {
         let folder = data_folder.join(name.to_string());
-        let found =
-            FoundFiles { written_end: 0, cleaned_end: 0, last_swap: 0, segments: Vec::new(), aborted: Vec::new() };
-        Self::with_files(name, topic_id, folder, settings, shared, found, Producers::default(), 0)
+        Self::with_files(name, topic_id, folder, settings, shared, FoundFiles::none(), Producers::default(), 0)
     }
 
     /// A partition as a checkpoint vouches for it.
@@ -122,7 +140,8 @@ impl<D: Disk> Partition<D> {
         {
             let mut view = reader.view_mut();
             view.segments = found.segments.iter().map(|files| Arc::clone(&files.segment)).collect();
-            view.aborted = found.aborted.into();
+            view.aborted = found.aborted.iter().copied().collect();
+            view.damage.clone_from(&found.damage);
             view.watermarks.high_watermark = found.written_end;
             view.watermarks.last_stable_offset = last_stable_offset(&producers, found.written_end, log_start_offset);
         }
@@ -136,12 +155,13 @@ impl<D: Disk> Partition<D> {
             log_start_offset,
             cleaned_end: found.cleaned_end,
             is_uncleanable: false,
+            damage: found.damage.clone(),
             dropped_ahead: 0,
             is_touched: false,
             is_queued: false,
             staged: Vec::new(),
             staged_aborted: Vec::new(),
-            files: Files::new(folder, found.segments, found.written_end, found.last_swap),
+            files: Files::new(folder, found),
         }
     }
 
@@ -255,6 +275,10 @@ impl<D: Disk> Partition<D> {
     /// not name them any more.
     pub(crate) fn drop_old_segments(&mut self, shared: &Shared<D>) -> Vec<PathBuf> {
         let mut removed = Vec::new();
+        // What is damaged stays as it is, to be looked at.
+        if self.damage.is_some() {
+            return removed;
+        }
         let mut view = self.reader.view_mut();
         let log_start_offset = view.watermarks.log_start_offset;
         while let Some((segment, paths)) = self.files.drop_below(log_start_offset) {
@@ -370,6 +394,12 @@ impl<D: Disk> Partition<D> {
         };
         view.aborted.retain(is_kept);
         Ok(Some(retired))
+    }
+
+    /// Its files are what they should be again.
+    pub(crate) fn end_damage(&mut self) {
+        self.damage = None;
+        self.reader.view_mut().damage = None;
     }
 
     /// A checkpoint names what compaction has made.

@@ -13,7 +13,7 @@ use atonce_protocol::records::{BatchView, TimestampType};
 use bytes::Bytes;
 
 use crate::batch::BatchHeader;
-use crate::error::ReadError;
+use crate::error::{Damage, ReadError};
 use crate::handles::Handles;
 use crate::segment::Segment;
 
@@ -120,6 +120,8 @@ pub struct PartitionReader<D: Disk> {
 pub(crate) struct View {
     pub(crate) watermarks: Watermarks,
     pub(crate) is_deleted: bool,
+    /// Nobody reads it.
+    pub(crate) damage: Option<Arc<Damage>>,
     /// Recent batches, up to the high watermark without a gap. What is below is in the segments.
     pub(crate) tail: VecDeque<TailBatch>,
     /// By base offset.
@@ -196,6 +198,7 @@ impl<D: Disk> PartitionReader<D> {
         let view = View {
             watermarks,
             is_deleted: false,
+            damage: None,
             tail: VecDeque::new(),
             segments: Vec::new(),
             aborted: VecDeque::new(),
@@ -311,9 +314,7 @@ impl<D: Disk> PartitionReader<D> {
     }
 
     fn check_range(&self, view: &View, offset: Offset) -> Result<(), ReadError> {
-        if view.is_deleted {
-            return Err(ReadError::Deleted(self.partition.clone()));
-        }
+        self.check_there(view)?;
         let Watermarks { log_start_offset, high_watermark, .. } = view.watermarks;
         if offset < log_start_offset || offset > high_watermark {
             return Err(ReadError::OutOfRange {
@@ -324,6 +325,22 @@ impl<D: Disk> PartitionReader<D> {
             });
         }
         Ok(())
+    }
+
+    fn check_there(&self, view: &View) -> Result<(), ReadError> {
+        if view.is_deleted {
+            return Err(ReadError::Deleted(self.partition.clone()));
+        }
+        match &view.damage {
+            Some(damage) => Err(ReadError::Offline { partition: self.partition.clone(), damage: Arc::clone(damage) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Why nobody can read or write this partition, if so: its files were found damaged at the start.
+    #[must_use]
+    pub fn damage(&self) -> Option<Arc<Damage>> {
+        self.view().damage.clone()
     }
 
     fn read_segment(
@@ -432,9 +449,7 @@ impl<D: Disk> PartitionReader<D> {
 
     fn snapshot(&self) -> Result<Snapshot, ReadError> {
         let view = self.view();
-        if view.is_deleted {
-            return Err(ReadError::Deleted(self.partition.clone()));
-        }
+        self.check_there(&view)?;
         Ok(Snapshot {
             watermarks: view.watermarks,
             segments: view.segments.clone(),

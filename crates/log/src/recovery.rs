@@ -22,7 +22,7 @@ use crate::catalog::Topic;
 use crate::checkpoint::{CHECKPOINT_FILE, Checkpoint, JournalFiles, PartitionCheckpoint, SegmentCheckpoint};
 use crate::config::{Durability, RecoveryReport, StorageConfig, TornTail};
 use crate::entry::Entry;
-use crate::error::{JournalFailed, OpenError};
+use crate::error::{Damage, JournalFailed, OpenError};
 use crate::fields::Fields;
 use crate::files::{ABORTED_BYTES, SegmentFiles, swap_path};
 use crate::folders::{
@@ -31,6 +31,7 @@ use crate::folders::{
 use crate::journal::{self, BLOCK_BYTES, Journal, Place, Tail, scan};
 use crate::partition::{FoundFiles, GroupRange, Partition, Shared};
 use crate::reader::AbortedTransaction;
+use crate::salvage::repair_all;
 use crate::segment::{Segment, file_path, parse_file_name};
 use crate::settings::Settings;
 use crate::storage::{CLEAN_FILE, JOURNAL_FOLDER, Storage};
@@ -144,12 +145,17 @@ fn recover<D: Disk>(
         Tail::Damaged { path, position, what } => return Err(OpenError::Corrupt { path, position, what }),
     };
     let mut plan = Plan::choose(&*disk, &directory, &checkpoint, &contents)?;
+    let names: BTreeMap<TopicId, TopicName> =
+        checkpoint.topics.iter().map(|topic| (topic.id, topic.name.clone())).collect();
+    let damaged = plan.damaged.iter().filter_map(|((id, index), found)| {
+        Some((TopicPartition::new(names.get(id)?.clone(), *index), Arc::clone(&found.damage)))
+    });
 
     let is_clean = remove_clean_mark(&*disk, &directory)?;
     plan.execute(&*disk, &directory)?;
 
     let after_power_loss = !is_clean && (checkpoint.boot_id.is_none() || checkpoint.boot_id != config.boot_id);
-    let report = RecoveryReport {
+    let mut report = RecoveryReport {
         created: false,
         clean: is_clean,
         after_power_loss,
@@ -157,6 +163,8 @@ fn recover<D: Disk>(
         entries_replayed: contents.entries,
         torn_tail,
         salvaged: is_salvaged,
+        damaged: damaged.collect(),
+        salvaged_partitions: Vec::new(),
         segments_cut: plan.cut.len() as u64,
         foreign_folders: std::mem::take(&mut plan.foreign),
     };
@@ -170,6 +178,10 @@ fn recover<D: Disk>(
     let shared = Shared::new(Arc::clone(&disk), config.open_files_max);
     let mut storage = Storage::new(config, shared, journal, leader_epoch);
     plan.load(&mut storage, checkpoint, &contents.dead)?;
+    if storage.config.salvage {
+        report.salvaged_partitions = repair_all(&mut storage)?;
+        report.damaged.clear();
+    }
     scan(&*disk, &files, start, |path, place, payload| replay(&mut storage, &contents.dead, path, place, payload))?;
     remove_unfinished_spares(&storage)?;
     storage.journal.begin()?;
@@ -186,7 +198,7 @@ fn next_file_number(files: &BTreeMap<u64, PathBuf>, start: &Place) -> u64 {
 }
 
 /// The checkpoint points behind a group that was synced: so far the file must reach.
-fn check_start<D: Disk>(
+pub(crate) fn check_start<D: Disk>(
     disk: &D,
     folder: &Path,
     files: &BTreeMap<u64, PathBuf>,
@@ -212,7 +224,7 @@ fn check_start<D: Disk>(
 }
 
 /// Files are full of zeros, and synced, before they get their names: neither a crash nor the loss of power shortens one.
-fn check_files<D: Disk>(
+pub(crate) fn check_files<D: Disk>(
     disk: &D,
     folder: &Path,
     files: &BTreeMap<u64, PathBuf>,
@@ -238,17 +250,17 @@ fn check_files<D: Disk>(
 
 /// What a first pass over the journal finds.
 #[derive(Default)]
-struct Contents {
-    groups: u64,
-    entries: u64,
+pub(crate) struct Contents {
+    pub(crate) groups: u64,
+    pub(crate) entries: u64,
     /// Topics that are deleted in the journal: nothing of them is applied, and their folders may be gone already.
-    dead: BTreeSet<TopicId>,
+    pub(crate) dead: BTreeSet<TopicId>,
     /// Topics that are made in the journal, by what they were called.
     made: BTreeMap<TopicId, TopicName>,
 }
 
 impl Contents {
-    fn add(&mut self, path: &Path, place: Place, payload: &[u8]) -> Result<(), OpenError> {
+    pub(crate) fn add(&mut self, path: &Path, place: Place, payload: &[u8]) -> Result<(), OpenError> {
         self.groups += 1;
         for_each_entry(path, place, payload, |entry, _| {
             self.entries += 1;
@@ -305,7 +317,7 @@ fn remove_clean_mark<D: Disk>(disk: &D, directory: &Path) -> Result<bool, OpenEr
 
 /// What has to be done to the folders before the journal is applied. Chosen by reading alone.
 #[derive(Debug, Default)]
-struct Plan {
+pub(crate) struct Plan {
     /// Folders of topics that were deleted: named so, or known from the journal.
     remove_folders: Vec<PathBuf>,
     /// Folders of partitions of which the checkpoint vouches for no file: the journal has all of it.
@@ -313,7 +325,9 @@ struct Plan {
     /// A deletion that was not durable had set them aside.
     rename: Vec<(PathBuf, PathBuf)>,
     /// Folders that look like a partition's and are of none. They stay as they are.
-    foreign: Vec<PathBuf>,
+    pub(crate) foreign: Vec<PathBuf>,
+    /// Partitions whose files are not what the checkpoint vouches for.
+    pub(crate) damaged: BTreeMap<(TopicId, PartitionIndex), Found>,
     /// Files of partitions that are kept, which the checkpoint does not name.
     remove_files: Vec<PathBuf>,
     /// Segments that compaction had made, which take their names now.
@@ -322,6 +336,13 @@ struct Plan {
     cut: Vec<Cut>,
     /// Read from `.txnindex` files.
     aborted: BTreeMap<(TopicId, PartitionIndex), Vec<AbortedTransaction>>,
+}
+
+/// Damage, and whether there is a folder at all.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) damage: Arc<Damage>,
+    has_folder: bool,
 }
 
 #[derive(Debug)]
@@ -338,7 +359,7 @@ struct Cut {
 }
 
 impl Plan {
-    fn choose<D: Disk>(
+    pub(crate) fn choose<D: Disk>(
         disk: &D,
         directory: &Path,
         checkpoint: &Checkpoint,
@@ -386,13 +407,13 @@ impl Plan {
                 _ => plan.foreign.push(folder.path),
             }
         }
-        if let Some((topic_id, index)) = wanted.into_keys().next() {
-            let name = names.get(&topic_id).map_or_else(String::new, |topic| format!("{}-{index}", topic.name));
-            return Err(OpenError::corrupt(
-                &directory.join(name),
-                0,
-                "the partition's folder, or its partition.metadata, is missing",
-            ));
+        for key in wanted.into_keys() {
+            let path = right_path(key.0, key.1).unwrap_or_else(|| directory.to_owned());
+            // It is ours by its name; what it holds stays, and is not called somebody else's.
+            let has_folder = plan.foreign.contains(&path);
+            plan.foreign.retain(|foreign| *foreign != path);
+            let what = "the partition's folder, or its partition.metadata, is missing".to_owned();
+            plan.damaged.insert(key, Found { damage: Arc::new(Damage { path, position: 0, what }), has_folder });
         }
         Ok(plan)
     }
@@ -417,8 +438,40 @@ impl Plan {
         }
     }
 
-    /// Checks what the checkpoint vouches for, and plans to cut the rest. `path` is the folder's right name.
+    /// Plans to keep a partition's folder. If its files are damaged nothing is cut, and nothing removed but what is in the
+    /// journal and will be written again. `path` is the folder's right name.
     fn keep<D: Disk>(
+        &mut self,
+        disk: &D,
+        folder: &Folder,
+        partition: &PartitionCheckpoint,
+        path: &Path,
+    ) -> Result<(), OpenError> {
+        let mut kept = Self::default();
+        let damage = match kept.examine(disk, folder, partition, path) {
+            Ok(()) => None,
+            Err(OpenError::Corrupt { path, position, what }) => Some(Arc::new(Damage { path, position, what })),
+            Err(error) => return Err(error),
+        };
+        self.swap.append(&mut kept.swap);
+        let Some(damage) = damage else {
+            self.cut.append(&mut kept.cut);
+            self.remove_files.append(&mut kept.remove_files);
+            self.aborted.append(&mut kept.aborted);
+            return Ok(());
+        };
+        for name in &folder.names {
+            let parsed = name.to_str().and_then(parse_file_name);
+            if parsed.is_some_and(|(base_offset, _)| base_offset >= partition.end_offset) {
+                self.remove_files.push(path.join(name));
+            }
+        }
+        self.damaged.insert((partition.topic_id, partition.index), Found { damage, has_folder: true });
+        Ok(())
+    }
+
+    /// Checks what the checkpoint vouches for, and plans to cut the rest.
+    fn examine<D: Disk>(
         &mut self,
         disk: &D,
         folder: &Folder,
@@ -536,7 +589,8 @@ impl Plan {
                     OpenError::corrupt(&path, 0, format!("it has no partition {index} of topic {}", topic.name))
                 })?;
                 let aborted = self.aborted.remove(&(topic.id, index)).unwrap_or_default();
-                load_partition(storage, &topic, partition, aborted);
+                let damaged = self.damaged.remove(&(topic.id, index));
+                load_partition(storage, &topic, partition, aborted, damaged);
             }
             storage.catalog.insert(topic);
         }
@@ -560,11 +614,12 @@ fn load_partition<D: Disk>(
     topic: &Topic,
     partition: PartitionCheckpoint,
     aborted: Vec<AbortedTransaction>,
+    damaged: Option<Found>,
 ) {
     let name = TopicPartition::new(topic.name.clone(), partition.index);
     let folder = storage.config.directory.join(name.to_string());
     let settings = Settings::of(topic, &storage.config.topic_defaults, storage.config.segment_bytes);
-    let segments = partition
+    let segments: Vec<SegmentFiles> = partition
         .segments
         .iter()
         .map(|segment| {
@@ -582,6 +637,8 @@ fn load_partition<D: Disk>(
         written_end: partition.end_offset,
         cleaned_end: partition.cleaned_end,
         last_swap: partition.last_swap,
+        has_folder: damaged.as_ref().map_or(!segments.is_empty(), |found| found.has_folder),
+        damage: damaged.map(|found| found.damage),
         segments,
         aborted,
     };

@@ -249,6 +249,7 @@ impl<D: Disk> Storage<D> {
         now: Timestamp,
     ) -> Result<Appended, AppendError> {
         let slot = self.slot(partition)?;
+        self.check_online(slot)?;
         let invalid = |error| AppendError::Batch { partition: partition.clone(), error };
         let mut header = BatchHeader::parse_whole(batch).map_err(invalid)?;
         if header.is_control() {
@@ -289,6 +290,7 @@ impl<D: Disk> Storage<D> {
         now: Timestamp,
     ) -> Result<Appended, AppendError> {
         let slot = self.slot(partition)?;
+        self.check_online(slot)?;
         self.partition(slot)
             .ok_or_else(|| AppendError::UnknownPartition(partition.clone()))?
             .producers
@@ -315,6 +317,9 @@ impl<D: Disk> Storage<D> {
         let unknown = || DeleteRecordsError::UnknownPartition(partition.clone());
         let slot = *self.by_name.get(partition).ok_or_else(unknown)?;
         let log = self.partition(slot).ok_or_else(unknown)?;
+        if let Some(damage) = &log.damage {
+            return Err(DeleteRecordsError::Offline { partition: partition.clone(), damage: Arc::clone(damage) });
+        }
         let (topic_id, log_start_offset) = (log.topic_id, log.log_start_offset);
         let high_watermark = log.reader.watermarks().high_watermark;
         let requested = offset.unwrap_or(high_watermark);
@@ -501,6 +506,15 @@ impl<D: Disk> Storage<D> {
 
     fn slot(&self, partition: &TopicPartition) -> Result<Slot, AppendError> {
         self.by_name.get(partition).copied().ok_or_else(|| AppendError::UnknownPartition(partition.clone()))
+    }
+
+    fn check_online(&self, slot: Slot) -> Result<(), AppendError> {
+        match self.partition(slot).and_then(|log| Some((log, log.damage.as_ref()?))) {
+            Some((log, damage)) => {
+                Err(AppendError::Offline { partition: log.name.clone(), damage: Arc::clone(damage) })
+            }
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn partition(&self, slot: Slot) -> Option<&Partition<D>> {
@@ -769,8 +783,12 @@ impl<D: Disk> Storage<D> {
         if partition.files.has_folder() {
             let folder = &partition.files.folder;
             let aside = deleted_folder(folder, partition.topic_id);
-            self.shared.disk.rename(folder, &aside).map_err(|error| JournalFailed::new("renaming", folder, &error))?;
-            self.leftovers.folders.push(aside);
+            match self.shared.disk.rename(folder, &aside) {
+                Ok(()) => self.leftovers.folders.push(aside),
+                // The damage that took it offline.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && partition.damage.is_some() => {}
+                Err(error) => return Err(JournalFailed::new("renaming", folder, &error)),
+            }
         }
         Ok(())
     }
