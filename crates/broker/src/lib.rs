@@ -24,6 +24,7 @@ mod broker;
 mod configuration;
 mod connection;
 mod coordinator_batch;
+pub mod data_folder;
 mod directory;
 mod disk;
 mod dynamic;

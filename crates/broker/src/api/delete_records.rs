@@ -59,6 +59,7 @@ fn delete(engine: &mut Engine, partition: &TopicPartition, offset: i64) -> Resul
         Ok((log_start_offset, _)) => Ok(log_start_offset),
         Err(DeleteRecordsError::UnknownPartition(_)) => Err(ErrorCode::UnknownTopicOrPartition),
         Err(DeleteRecordsError::OutOfRange { .. }) => Err(ErrorCode::OffsetOutOfRange),
+        Err(DeleteRecordsError::Offline { .. }) => Err(ErrorCode::KafkaStorageError),
         Err(DeleteRecordsError::Storage(error)) => {
             tracing::error!(%partition, %error, "records cannot be deleted");
             Err(ErrorCode::KafkaStorageError)

@@ -56,15 +56,21 @@ async fn handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describe
             is_internal: topic.is_internal,
             partitions: page
                 .into_iter()
-                .map(|partition| DescribeTopicPartitionsResponsePartition {
-                    partition_index: partition.topic_partition.partition,
-                    leader_id: node_id,
-                    leader_epoch: LEADER_EPOCH,
-                    replica_nodes: vec![node_id],
-                    isr_nodes: vec![node_id],
-                    eligible_leader_replicas: Some(Vec::new()),
-                    last_known_elr: Some(Vec::new()),
-                    ..Default::default()
+                .map(|partition| {
+                    let is_offline = partition.reader.damage().is_some();
+                    let code = if is_offline { ErrorCode::LeaderNotAvailable } else { ErrorCode::None };
+                    DescribeTopicPartitionsResponsePartition {
+                        error_code: code.to_i16(),
+                        partition_index: partition.topic_partition.partition,
+                        leader_id: if is_offline { -1 } else { node_id },
+                        leader_epoch: LEADER_EPOCH,
+                        replica_nodes: vec![node_id],
+                        isr_nodes: vec![node_id],
+                        offline_replicas: if is_offline { vec![node_id] } else { Vec::new() },
+                        eligible_leader_replicas: Some(Vec::new()),
+                        last_known_elr: Some(Vec::new()),
+                        ..Default::default()
+                    }
                 })
                 .collect(),
             topic_authorized_operations: ALL_TOPIC_OPERATIONS,

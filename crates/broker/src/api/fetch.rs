@@ -266,6 +266,8 @@ fn read_partition(
             let code = match &error {
                 ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
                 ReadError::Deleted(_) => ErrorCode::UnknownTopicOrPartition,
+                // Said once, at the start.
+                ReadError::Offline { .. } => ErrorCode::KafkaStorageError,
                 ReadError::Disk { .. } | ReadError::Corrupt { .. } => {
                     tracing::error!(partition = %partition.topic_partition, %error, "a read failed");
                     ErrorCode::KafkaStorageError

@@ -90,6 +90,9 @@ fn look_up(
     if let Some(code) = leader_epoch_error(asked.current_leader_epoch) {
         return Err(code);
     }
+    if partition.reader.damage().is_some() {
+        return Err(ErrorCode::KafkaStorageError);
+    }
     let failed = |error| {
         tracing::error!(partition = %partition.topic_partition, %error, "a lookup failed");
         ErrorCode::KafkaStorageError

@@ -111,13 +111,20 @@ fn describe(call: &Call, topic: &Topic, operations: i32) -> MetadataResponseTopi
     let partitions = topic
         .partitions
         .iter()
-        .map(|partition| MetadataResponsePartition {
-            partition_index: partition.topic_partition.partition,
-            leader_id: node_id,
-            leader_epoch: LEADER_EPOCH,
-            replica_nodes: vec![node_id],
-            isr_nodes: vec![node_id],
-            ..Default::default()
+        .map(|partition| {
+            // A partition that is offline has no leader, as after the failure of a log folder at Kafka's.
+            let is_offline = partition.reader.damage().is_some();
+            let code = if is_offline { ErrorCode::LeaderNotAvailable } else { ErrorCode::None };
+            MetadataResponsePartition {
+                error_code: code.to_i16(),
+                partition_index: partition.topic_partition.partition,
+                leader_id: if is_offline { -1 } else { node_id },
+                leader_epoch: LEADER_EPOCH,
+                replica_nodes: vec![node_id],
+                isr_nodes: vec![node_id],
+                offline_replicas: if is_offline { vec![node_id] } else { Vec::new() },
+                ..Default::default()
+            }
         })
         .collect();
     MetadataResponseTopic {

@@ -50,6 +50,9 @@ fn look_up(partition: Option<&Partition>, asked: &OffsetForLeaderPartition) -> (
     if let Some(code) = leader_epoch_error(asked.current_leader_epoch) {
         return (code, -1, -1);
     }
+    if partition.reader.damage().is_some() {
+        return (ErrorCode::KafkaStorageError, -1, -1);
+    }
     if asked.leader_epoch != LEADER_EPOCH {
         return (ErrorCode::None, -1, -1);
     }

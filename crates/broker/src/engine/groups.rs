@@ -6,7 +6,7 @@
 //!
 //! **What it does not know**: what any command means.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use atonce_coordinator::group::config::{ConsumerConfig, MigrationPolicy};
@@ -44,6 +44,8 @@ struct TopicsShown {
 /// The shards, and who waits for them.
 pub(super) struct GroupHost {
     pub(super) shards: Vec<GroupCoordinator>,
+    /// Those whose log cannot be read: they know nothing, and are asked nothing.
+    offline: BTreeSet<i32>,
     waiting: BTreeMap<Waiter, Continuation>,
     topics: TopicsShown,
     /// After a tick that could not be logged: no other before this.
@@ -70,7 +72,14 @@ impl GroupHost {
             ..GroupConfig::default()
         };
         let shards = (0..settings.offsets_partitions).map(|_| GroupCoordinator::new(config.clone())).collect();
-        Self { shards, waiting: BTreeMap::new(), topics: TopicsShown::default(), no_tick_before: Timestamp::NONE }
+        let offline = BTreeSet::new();
+        Self {
+            shards,
+            offline,
+            waiting: BTreeMap::new(),
+            topics: TopicsShown::default(),
+            no_tick_before: Timestamp::NONE,
+        }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
@@ -88,11 +97,23 @@ impl GroupHost {
     }
 
     fn shard(&self, partition: i32) -> Option<&GroupCoordinator> {
-        usize::try_from(partition).ok().and_then(|index| self.shards.get(index))
+        let index = usize::try_from(partition).ok().filter(|_| !self.offline.contains(&partition))?;
+        self.shards.get(index)
     }
 
     fn shard_mut(&mut self, partition: i32) -> Option<&mut GroupCoordinator> {
-        usize::try_from(partition).ok().and_then(|index| self.shards.get_mut(index))
+        let index = usize::try_from(partition).ok().filter(|_| !self.offline.contains(&partition))?;
+        self.shards.get_mut(index)
+    }
+
+    /// Half of what a shard knew is worse than nothing: it forgets all, and is asked nothing more.
+    pub(super) fn take_offline(&mut self, partition: i32, settings: &Settings) {
+        self.offline.insert(partition);
+        let mut fresh = Self::new(settings);
+        let place = usize::try_from(partition).ok().and_then(|index| self.shards.get_mut(index));
+        if let (Some(place), Some(shard)) = (place, fresh.shards.pop()) {
+            *place = shard;
+        }
     }
 }
 

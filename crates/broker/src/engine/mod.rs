@@ -54,6 +54,7 @@ use groups::GroupHost;
 use transactions::TransactionHost;
 
 pub(crate) use configs::ConfigOwner;
+pub(crate) use recovery::durability_before;
 pub(crate) use topics::{NewTopic, Refusal};
 
 /// A partition, for reading.
@@ -275,6 +276,12 @@ impl Engine {
         if let Some(torn) = &report.torn_tail {
             let (file, offset, bytes) = (torn.path.display(), torn.position, torn.bytes);
             tracing::warn!(%file, offset, bytes, "the journal ended in a write that was not finished; it was dropped");
+        }
+        for (partition, damage) in &report.damaged {
+            tracing::error!(
+                %partition, file = %damage.path.display(), offset = damage.position, damage = damage.what,
+                "this partition is offline, all others are served: put its file back, or see `atonce broker salvage`"
+            );
         }
         for foreign in &report.foreign_folders {
             tracing::warn!(
@@ -646,6 +653,7 @@ pub(crate) fn append_error_code(error: &AppendError) -> ErrorCode {
     match error {
         AppendError::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
         AppendError::Batch { .. } => ErrorCode::CorruptMessage,
+        AppendError::Offline { .. } => ErrorCode::KafkaStorageError,
         AppendError::Producer { refusal, .. } => match refusal {
             ProducerRefusal::StaleEpoch { .. } => ErrorCode::InvalidProducerEpoch,
             ProducerRefusal::OutOfOrder { .. } => ErrorCode::OutOfOrderSequenceNumber,

@@ -38,10 +38,18 @@ impl Engine {
     pub(super) fn recover(&mut self, may_have_forgotten: bool) -> Result<(), String> {
         self.fit_shards();
         for partition in 0..self.transactions.partitions() {
-            self.replay_transactions(partition)?;
+            if let Err(error) = self.replay_transactions(partition) {
+                tracing::error!(error, "this part of the transaction coordinator is offline, all else is served");
+                let settings = std::sync::Arc::clone(&self.settings);
+                self.transactions.take_offline(partition, &settings);
+            }
         }
         for partition in 0..self.groups.partitions() {
-            self.replay_groups(partition)?;
+            if let Err(error) = self.replay_groups(partition) {
+                tracing::error!(error, "this part of the group coordinator is offline, all else is served");
+                let settings = std::sync::Arc::clone(&self.settings);
+                self.groups.take_offline(partition, &settings);
+            }
         }
         self.look_for_consumer_groups();
         for partition in 0..self.transactions.partitions() {
@@ -169,7 +177,7 @@ pub(super) fn has_cluster_id(folder: &Path) -> bool {
 }
 
 /// Under which durability the folder was written last; `None` if nobody said.
-pub(super) fn durability_before(folder: &Path) -> Option<Durability> {
+pub(crate) fn durability_before(folder: &Path) -> Option<Durability> {
     match std::fs::read_to_string(folder.join(DURABILITY_FILE)).ok()?.trim() {
         "sync" => Some(Durability::Sync),
         "os" => Some(Durability::Os),

@@ -5,7 +5,7 @@
 //!
 //! **What it does not know**: what any command means.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use atonce_coordinator::transaction::{
     Command, Limits, ListFilter, ListedTransaction, MarkersReport, Obligation, Protocol, Record, Reply, State,
@@ -38,6 +38,8 @@ type Continuation = Box<dyn FnOnce(&mut Engine, Reply) + Send>;
 /// The shards, and who waits for them.
 pub(super) struct TransactionHost {
     pub(super) shards: Vec<TransactionCoordinator>,
+    /// Those whose log cannot be read: they know nothing, and are asked nothing.
+    offline: BTreeSet<i32>,
     waiting: BTreeMap<Waiter, Continuation>,
     /// When to try again what is owed in a shard.
     retries: BTreeMap<i32, Timestamp>,
@@ -45,14 +47,24 @@ pub(super) struct TransactionHost {
     no_tick_before: Timestamp,
 }
 
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        transaction_timeout_ms_max: settings.transaction_timeout_ms_max,
+        transactional_id_expiration_ms: settings.transactional_id_expiration_ms,
+    }
+}
+
 impl TransactionHost {
     pub(super) fn new(settings: &Settings) -> Self {
-        let limits = Limits {
-            transaction_timeout_ms_max: settings.transaction_timeout_ms_max,
-            transactional_id_expiration_ms: settings.transactional_id_expiration_ms,
-        };
+        let limits = limits(settings);
         let shards = (0..settings.transaction_state_partitions).map(|_| TransactionCoordinator::new(limits)).collect();
-        Self { shards, waiting: BTreeMap::new(), retries: BTreeMap::new(), no_tick_before: Timestamp::NONE }
+        Self {
+            shards,
+            offline: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            retries: BTreeMap::new(),
+            no_tick_before: Timestamp::NONE,
+        }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
@@ -62,11 +74,25 @@ impl TransactionHost {
     }
 
     fn shard(&self, partition: i32) -> Option<&TransactionCoordinator> {
-        usize::try_from(partition).ok().and_then(|index| self.shards.get(index))
+        let index = usize::try_from(partition).ok().filter(|_| !self.offline.contains(&partition))?;
+        self.shards.get(index)
     }
 
     fn shard_mut(&mut self, partition: i32) -> Option<&mut TransactionCoordinator> {
-        usize::try_from(partition).ok().and_then(|index| self.shards.get_mut(index))
+        let index = usize::try_from(partition).ok().filter(|_| !self.offline.contains(&partition))?;
+        self.shards.get_mut(index)
+    }
+
+    fn first_online(&self) -> i32 {
+        (0..self.partitions()).find(|partition| !self.offline.contains(partition)).unwrap_or(0)
+    }
+
+    /// Half of what a shard knew is worse than nothing: it forgets all, and is asked nothing more.
+    pub(super) fn take_offline(&mut self, partition: i32, settings: &Settings) {
+        self.offline.insert(partition);
+        if let Some(shard) = usize::try_from(partition).ok().and_then(|index| self.shards.get_mut(index)) {
+            *shard = TransactionCoordinator::new(limits(settings));
+        }
     }
 
     pub(super) fn partitions(&self) -> i32 {
@@ -82,7 +108,11 @@ impl Engine {
         command: &Command,
         then: impl FnOnce(&mut Self, Result<Reply, ErrorCode>) + Send + 'static,
     ) {
-        let partition = id.map_or(0, |id| partition_for(id.as_str(), self.transactions.partitions()));
+        let partition = match id {
+            Some(id) => partition_for(id.as_str(), self.transactions.partitions()),
+            // Anyone can hand out a producer id.
+            None => self.transactions.first_online(),
+        };
         let waiter = self.new_waiter();
         match self.run_transactions(partition, waiter, command) {
             Err(code) => then(self, Err(code)),
@@ -235,6 +265,9 @@ impl Engine {
                     tracing::warn!(partition = %to, %error, "a marker is not needed");
                     written.push(to.clone());
                 }
+                // An offline partition is owed its marker until it is back, or its topic is deleted: what is in it may
+                // be read again one day, and must then be committed or aborted as everywhere else.
+                Err(AppendError::Offline { .. }) => is_whole = false,
                 Err(error @ (AppendError::Batch { .. } | AppendError::Storage(_))) => {
                     tracing::error!(partition = %to, %error, "a marker cannot be written now");
                     is_whole = false;
