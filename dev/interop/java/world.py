@@ -176,12 +176,12 @@ class World:
             self.say(f"WRONG {self.faults[-1]}")
         return expected == found
 
-    def java(self, main_class, *arguments, name=None, heap="160m", stdin=None, stdout=None):
+    def java(self, main_class, *arguments, name=None, heap="160m", stdin=None, stdout=None, text=True):
         """Starts a class. Its stderr, and its stdout unless that is asked for, go to a file of the scratch folder."""
         environment = dict(os.environ, KAFKA_HEAP=heap, KAFKA_CLASSES=str(self.classes))
         with open(self.scratch / f"{name or main_class}.log", "ab") as log:
             process = subprocess.Popen([KAFKA, "run", main_class, *map(str, arguments)], env=environment, stdin=stdin,
-                                       stdout=stdout or log, stderr=log, text=True)
+                                       stdout=stdout or log, stderr=log, text=text)
         self.processes.append(process)
         return process
 
@@ -217,7 +217,10 @@ def options_from(arguments, description, more=lambda parser: None):
 
 
 def judge(suite, options):
-    """Runs a suite, a function of the world; exits with 1 if something was wrong."""
+    """Runs a suite, a function of the world; exits with 1 if something was wrong.
+
+    The suite may return a function for when the broker has ended: what it has on disk is whole then.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     world = World(options)
     world.say(f"seed {world.seed}, logs in {world.scratch}")
@@ -225,8 +228,10 @@ def judge(suite, options):
     whole = False
     try:
         world.broker.start()
-        suite(world, options)
+        afterwards = suite(world, options)
         world.broker.stop()
+        if afterwards:
+            afterwards()
         whole = True
     finally:
         world.end()

@@ -2,7 +2,8 @@
 //
 //   Pipelines create BOOTSTRAP TOPIC=PARTITIONS…             makes the topics
 //   Pipelines load BOOTSTRAP TRANSACTIONAL_ID                stdin: topic, partition or "", timestamp, key, value, tab between; writes them
-//                                                            in transactions: an empty line commits, a line "abort" aborts; "ok" is printed
+//                                                            in transactions: an empty line commits, a line "abort" aborts; "ok" is printed.
+//                                                            The id "-" writes without transactions
 //   Pipelines run BOOTSTRAP APPLICATION STATE_DIR [KEY=VALUE…]   runs the pipelines until SIGTERM; prints each state
 //   Pipelines read BOOTSTRAP ISOLATION SECONDS TOPIC[=COUNT]…    prints topic, partition, offset, timestamp, key, value of all that is there once
 //                                                            each topic has COUNT records, or SECONDS have passed
@@ -80,22 +81,25 @@ public final class Pipelines {
     static void load(String bootstrap, String transactionalId) throws Exception {
         Properties config = new Properties();
         config.put("bootstrap.servers", bootstrap);
-        config.put("transactional.id", transactionalId);
+        boolean transactional = !transactionalId.equals("-");
+        if (transactional) config.put("transactional.id", transactionalId);
         config.put("delivery.timeout.ms", "120000");
         config.put("max.block.ms", "10000");
         config.put("reconnect.backoff.max.ms", "200");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
-            untilInTime(producer::initTransactions);
+            if (transactional) untilInTime(producer::initTransactions);
             boolean open = false;
             for (String line; (line = lines.readLine()) != null; ) {
                 if (line.isEmpty() || line.equals("abort")) {
-                    untilInTime(line.isEmpty() ? producer::commitTransaction : producer::abortTransaction);
+                    // What was not sent yet when a transaction is aborted is never sent: it would spoil nothing.
+                    if (open || !transactional) producer.flush();
+                    if (transactional) untilInTime(line.isEmpty() ? producer::commitTransaction : producer::abortTransaction);
                     open = false;
                     System.out.println("ok");
                     continue;
                 }
-                if (!open) {
+                if (!open && transactional) {
                     producer.beginTransaction();
                     open = true;
                 }
