@@ -166,6 +166,9 @@ pub enum Origin {
         /// What [`Verification`] gave, if the coordinator agreed.
         guard: Option<VerificationGuard>,
     },
+    /// A coordinator's record that ends a transaction or forgets something: when the disk is full, it may use the room that
+    /// is kept for that.
+    Ending,
 }
 
 impl Origin {
@@ -177,6 +180,7 @@ impl Origin {
     fn guard(self) -> Option<VerificationGuard> {
         match self {
             Self::Client { guard } | Self::Coordinator { guard } => guard,
+            Self::Ending => None,
         }
     }
 }
@@ -351,7 +355,7 @@ impl Producers {
         }
         match origin {
             Origin::Client { .. } => self.check_sequence(header, state)?,
-            Origin::Coordinator { .. } => {}
+            Origin::Coordinator { .. } | Origin::Ending => {}
         }
         match state.and_then(ProducerState::transaction_first_offset) {
             Some(first_offset) if !header.is_transactional() => {

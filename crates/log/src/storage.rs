@@ -126,6 +126,8 @@ pub struct Storage<D: Disk> {
     pub(crate) leftovers: Leftovers,
     pub(crate) leader_epoch: i32,
     is_space_low: bool,
+    /// Besides the reserve.
+    keep_free_bytes: u64,
     /// Why the last entry of new data was not taken, if it was not.
     refusal: Option<StageError>,
     is_checkpoint_running: bool,
@@ -170,6 +172,7 @@ impl<D: Disk> Storage<D> {
             leftovers: Leftovers::default(),
             leader_epoch,
             is_space_low: false,
+            keep_free_bytes: 0,
             refusal: None,
             is_checkpoint_running: false,
             wants_checkpoint: false,
@@ -267,7 +270,11 @@ impl<D: Disk> Storage<D> {
                 Ok(self.appended(slot, original.base_offset(), original.last_offset, true, time))
             }
             Verdict::Append => {
-                self.make_room(BATCH_OVERHEAD_BYTES + batch.len(), Space::Ordinary)?;
+                let space = match origin {
+                    Origin::Client { .. } | Origin::Coordinator { .. } => Space::Ordinary,
+                    Origin::Ending => Space::Reserve,
+                };
+                self.make_room(BATCH_OVERHEAD_BYTES + batch.len(), space)?;
                 let log_append_time = if self.is_log_append_time(slot) { now } else { Timestamp::NONE };
                 if log_append_time != Timestamp::NONE {
                     header.max_timestamp = now;
@@ -559,6 +566,12 @@ impl<D: Disk> Storage<D> {
         result
     }
 
+    /// Refuses new data when it would leave less than so many bytes of the disk free.
+    pub fn keep_free(&mut self, bytes: u64) {
+        self.keep_free_bytes = bytes;
+        self.check_space();
+    }
+
     /// Why new data is refused: the disk was full when it last came. `None` once some was taken again.
     pub fn refusal(&self) -> Option<&StageError> {
         self.refusal.as_ref()
@@ -605,14 +618,15 @@ impl<D: Disk> Storage<D> {
     }
 
     fn check_space(&mut self) {
-        let needed = self.config.reserve_bytes.saturating_add(self.unwritten_bytes as u64);
+        let reserve = self.config.reserve_bytes.saturating_add(self.keep_free_bytes);
+        let needed = reserve.saturating_add(self.unwritten_bytes as u64);
         self.is_space_low = self.shared.disk.available_bytes().is_ok_and(|available| available < needed);
     }
 
     fn disk_full(&self) -> StageError {
         StageError::DiskFull {
             available_bytes: self.shared.disk.available_bytes().unwrap_or_default(),
-            reserve_bytes: self.config.reserve_bytes,
+            reserve_bytes: self.config.reserve_bytes.saturating_add(self.keep_free_bytes),
         }
     }
 

@@ -15,7 +15,7 @@ use super::{Api, Call, Reply};
 use crate::engine::Engine;
 
 pub(super) const API: Api =
-    Api { key: ApiKey::ConsumerGroupDescribe, versions: 0..=1, run: |incoming| incoming.on_engine(handle) };
+    Api { key: ApiKey::ConsumerGroupDescribe, versions: 0..=1, run: |incoming| incoming.on_engine_in_turn(handle) };
 
 fn handle(
     engine: &mut Engine,

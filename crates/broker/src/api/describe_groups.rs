@@ -14,7 +14,7 @@ use super::{Api, Call, Reply};
 use crate::engine::Engine;
 
 pub(super) const API: Api =
-    Api { key: ApiKey::DescribeGroups, versions: 0..=6, run: |incoming| incoming.on_engine(handle) };
+    Api { key: ApiKey::DescribeGroups, versions: 0..=6, run: |incoming| incoming.on_engine_in_turn(handle) };
 
 /// What one may do with a group, where nobody is denied anything: a bit for each of read, delete and describe, and for
 /// describing and altering its settings.

@@ -13,7 +13,7 @@ use super::{Api, Call, Reply};
 use crate::engine::Engine;
 
 pub(super) const API: Api =
-    Api { key: ApiKey::DescribeProducers, versions: 0..=0, run: |incoming| incoming.on_engine(handle) };
+    Api { key: ApiKey::DescribeProducers, versions: 0..=0, run: |incoming| incoming.on_engine_in_turn(handle) };
 
 fn handle(
     engine: &mut Engine,

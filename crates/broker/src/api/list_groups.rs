@@ -12,7 +12,7 @@ use super::{Api, Call, Reply};
 use crate::engine::Engine;
 
 pub(super) const API: Api =
-    Api { key: ApiKey::ListGroups, versions: 0..=5, run: |incoming| incoming.on_engine(handle) };
+    Api { key: ApiKey::ListGroups, versions: 0..=5, run: |incoming| incoming.on_engine_in_turn(handle) };
 
 fn handle(engine: &mut Engine, _call: &Call, request: ListGroupsRequest, reply: Reply<ListGroupsResponse>) {
     let command = Command::ListGroups(ListGroups { states: request.states_filter, types: request.types_filter });

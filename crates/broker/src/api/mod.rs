@@ -211,6 +211,23 @@ impl Incoming {
         self.on_engine_prepared(|_, request| request, handle)
     }
 
+    /// Has the writer thread handle the request, once all before it on this connection have been answered: for those whose
+    /// answers may be large, so that a connection that reads none of them holds one, and not a hundred.
+    pub(crate) fn on_engine_in_turn<R>(mut self, handle: fn(&mut Engine, &Call, R, Reply<R::Response>)) -> Taken
+    where
+        R: Request + Send + 'static,
+        R::Response: Send + 'static,
+    {
+        match R::decode(&mut self.body, self.call.version) {
+            Ok(request) => {
+                // The writer may not hear of it for long.
+                drop(std::mem::take(&mut self.permit));
+                Taken::Now(Box::pin(async move { self.prepared_on_engine::<R, R>(request, handle).await }))
+            }
+            Err(error) => Taken::Now(undecodable(&self.call, &error)),
+        }
+    }
+
     /// Has the writer thread handle what `prepare`, on this task, has made of the request.
     pub(crate) fn on_engine_prepared<R, P>(
         mut self,

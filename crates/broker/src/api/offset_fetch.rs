@@ -12,7 +12,7 @@ use super::{Api, Call, Reply};
 use crate::engine::Engine;
 
 pub(super) const API: Api =
-    Api { key: ApiKey::OffsetFetch, versions: 1..=10, run: |incoming| incoming.on_engine(handle) };
+    Api { key: ApiKey::OffsetFetch, versions: 1..=10, run: |incoming| incoming.on_engine_in_turn(handle) };
 
 fn handle(engine: &mut Engine, call: &Call, request: OffsetFetchRequest, reply: Reply<OffsetFetchResponse>) {
     let answers: Vec<_> = wire::offset_fetch(&request, call.version, engine)

@@ -41,6 +41,12 @@ pub(crate) const BROKER_KEYS: &[Key] = &[
     kept(key("controller.quorum.bootstrap.servers", ValueKind::List, "", "Kept: this node needs no controller.")),
     kept(key("controller.quorum.voters", ValueKind::List, "", "Kept: this node needs no controller.")),
     key("default.replication.factor", ValueKind::Int { least: 1, most: 1 }, "1", "One node keeps one copy."),
+    dynamic(key(
+        "disk.keep.free.bytes",
+        ANY_LONG,
+        "0",
+        "Bytes of the disk that stay free: with less, new data is refused, and what is there is read. (Not Kafka's.)",
+    )),
     key(
         "fetch.max.bytes",
         ValueKind::Int { least: 1024, most: i32::MAX },

@@ -42,7 +42,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::api::Reply;
 use crate::broker::{StartError, StopError};
-use crate::configuration::Settings;
+use crate::configuration::{BROKER_KEYS, Settings, Values, find};
 use crate::directory::{Directory, Topics};
 use crate::disk::StdDisk;
 use crate::dynamic::{self, Current, Dynamic};
@@ -319,6 +319,7 @@ impl Engine {
             failed: None,
         };
         engine.storage.set_topic_defaults(engine.topic_defaults());
+        engine.keep_disk_free();
         // Said before the first write that is not synced, and taken back only when all that was not is.
         if durability == Durability::Os && before != Some(durability) {
             recovery::remember_durability(folder, durability)?;
@@ -586,8 +587,16 @@ impl Engine {
         })?;
         self.dynamic.replace(dynamic);
         self.storage.set_topic_defaults(self.topic_defaults());
+        self.keep_disk_free();
         self.change_all_topics();
         Ok(())
+    }
+
+    fn keep_disk_free(&mut self) {
+        let dynamic = self.dynamic();
+        let key = find(BROKER_KEYS, "disk.keep.free.bytes").ok();
+        let value = key.and_then(|key| Values::new(&self.settings, &dynamic).value(key));
+        self.storage.keep_free(value.and_then(|text| text.trim().parse().ok()).unwrap_or(0));
     }
 
     /// What it says of itself.

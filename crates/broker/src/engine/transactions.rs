@@ -212,7 +212,13 @@ impl Engine {
         let to = TopicPartition::new(TRANSACTION_STATE, partition);
         let pairs = records.iter().map(Record::encode);
         let batch = coordinator_batch::encode(pairs, None, self.now).map_err(|error| not_encoded(&to, &error))?;
-        let appended = self.append(&to, &batch, Origin::COORDINATOR).map_err(|error| not_logged(&to, &error))?;
+        // Whatever the disk has left: readers wait for the ends of transactions.
+        let ends = |record: &Record| match record.transaction().map(|transaction| &transaction.state) {
+            None | Some(State::Prepared { .. } | State::Complete { .. }) => true,
+            Some(State::Empty | State::Ongoing { .. }) => false,
+        };
+        let origin = if records.iter().all(ends) { Origin::Ending } else { Origin::COORDINATOR };
+        let appended = self.append(&to, &batch, origin).map_err(|error| not_logged(&to, &error))?;
         let timestamp = self.now;
         let shard = self.transactions.shard_mut(partition).ok_or(ErrorCode::NotCoordinator)?;
         for (offset, record) in (appended.base_offset..).zip(records) {

@@ -6,6 +6,7 @@ use atonce_broker::Broker;
 use atonce_kernel::{ProducerIdentity, Sequence};
 use atonce_protocol::ErrorCode;
 use atonce_protocol::frame::{self, RequestHeader};
+use atonce_protocol::messages::add_partitions_to_txn_request::{AddPartitionsToTxnRequest, AddPartitionsToTxnTopic};
 use atonce_protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use atonce_protocol::messages::delete_topics_request::{DeleteTopicState, DeleteTopicsRequest};
 use atonce_protocol::messages::end_txn_request::EndTxnRequest;
@@ -13,8 +14,12 @@ use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest, Fet
 use atonce_protocol::messages::fetch_response::FetchResponse;
 use atonce_protocol::messages::init_producer_id_request::InitProducerIdRequest;
 use atonce_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
+use atonce_protocol::messages::offset_fetch_request::{OffsetFetchRequest, OffsetFetchRequestTopic};
 use atonce_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use atonce_protocol::messages::produce_response::PartitionProduceResponse;
+use atonce_protocol::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use atonce_protocol::records::{BatchBuilder, BatchOptions, batches};
 use atonce_protocol::wire::{Message, Reader, Request};
 use bytes::{Bytes, BytesMut};
@@ -177,6 +182,64 @@ impl RawClient {
         let response = self.call(version, &request).await;
         let next = ProducerIdentity::new(response.producer_id, response.producer_epoch);
         ErrorCode::from_wire(response.error_code).into_result().map(|()| next)
+    }
+
+    /// Adds a partition to a transaction of protocol 1.
+    pub(crate) async fn add_partition(
+        &mut self,
+        transactional_id: &str,
+        producer: ProducerIdentity,
+        topic: &str,
+        partition: i32,
+    ) -> Result<(), ErrorCode> {
+        let topics =
+            vec![AddPartitionsToTxnTopic { name: topic.to_owned(), partitions: vec![partition], ..Default::default() }];
+        let request = AddPartitionsToTxnRequest {
+            v3_and_below_transactional_id: transactional_id.to_owned(),
+            v3_and_below_producer_id: producer.id.0,
+            v3_and_below_producer_epoch: producer.epoch.0,
+            v3_and_below_topics: topics,
+            ..Default::default()
+        };
+        let response = self.call(3, &request).await;
+        ErrorCode::from_wire(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+            .into_result()
+    }
+
+    /// Sends a position of a group without members along with a transaction of protocol 2.
+    pub(crate) async fn send_offset(
+        &mut self,
+        transactional_id: &str,
+        producer: ProducerIdentity,
+        group: &str,
+        topic: &str,
+        offset: i64,
+    ) -> Result<(), ErrorCode> {
+        let partitions = vec![TxnOffsetCommitRequestPartition { committed_offset: offset, ..Default::default() }];
+        let topics = vec![TxnOffsetCommitRequestTopic { name: topic.to_owned(), partitions, ..Default::default() }];
+        let request = TxnOffsetCommitRequest {
+            transactional_id: transactional_id.to_owned(),
+            group_id: group.to_owned(),
+            producer_id: producer.id.0,
+            producer_epoch: producer.epoch.0,
+            topics,
+            ..Default::default()
+        };
+        let response = self.call(5, &request).await;
+        ErrorCode::from_wire(response.topics[0].partitions[0].error_code).into_result()
+    }
+
+    /// The position of a group in partition 0, -1 if there is none; only a stable one if that is asked for.
+    pub(crate) async fn committed(&mut self, group: &str, topic: &str, require_stable: bool) -> Result<i64, ErrorCode> {
+        let topics = Some(vec![OffsetFetchRequestTopic {
+            name: topic.to_owned(),
+            partition_indexes: vec![0],
+            ..Default::default()
+        }]);
+        let request = OffsetFetchRequest { group_id: group.to_owned(), topics, require_stable, ..Default::default() };
+        let response = self.call(7, &request).await;
+        let found = &response.topics[0].partitions[0];
+        ErrorCode::from_wire(found.error_code).into_result().map(|()| found.committed_offset)
     }
 
     pub(crate) async fn fetch(
