@@ -98,7 +98,7 @@ async fn epochs_that_are_used_up_lead_to_another_producer_and_nobody_fences_hims
     const AT_ONCE: i16 = 100;
     const LAST: i16 = i16::MAX - 1;
     for epoch in (0..LAST).step_by(100) {
-        let epochs = epoch..LAST.min(epoch + AT_ONCE);
+        let epochs = epoch..LAST.min(epoch.saturating_add(AT_ONCE));
         for epoch in epochs.clone() {
             let request = EndTxnRequest {
                 transactional_id: "id".to_owned(),

@@ -260,3 +260,23 @@ async fn the_last_stable_offset_never_passes_the_high_watermark() {
     writing.await.expect("written");
     assert_eq!(client.read("t", 0, true).await.len(), 25);
 }
+
+#[tokio::test]
+async fn a_client_of_protocol_1_goes_on_with_a_topic_made_again_without_adding_it_again() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("going", 1).await;
+    client.create_topic("gone", 1).await;
+    let producer = client.init(Some("id")).await;
+    for topic in ["going", "gone"] {
+        client.add_partition("id", producer, topic, 0).await.expect("added");
+        let written = client.produce(11, Some("id"), topic, 0, batch(producer, 0, true, &["old"])).await;
+        assert_eq!(written.error_code, 0);
+        client.delete_topic(topic).await;
+    }
+    client.create_topic("going", 1).await;
+    let again = client.produce(11, Some("id"), "going", 0, batch(producer, 0, true, &["new"])).await;
+    assert_eq!(again.error_code, 0, "{:?}", again.error_message);
+    client.end(3, "id", producer, true).await.expect("what is gone holds up no commit");
+    assert_eq!(client.read("going", 0, true).await, ["new"]);
+}

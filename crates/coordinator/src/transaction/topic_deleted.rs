@@ -1,15 +1,16 @@
-//! A topic is gone. Records name partitions by topic name, so a new topic of that name must not inherit anything.
+//! A topic is gone. Records name partitions by topic name, so a new topic of that name must not inherit anything (but, in
+//! protocol 1, a marker).
 
 use atonce_kernel::{TopicName, TopicPartition, TransactionalId};
 
-use super::state::State;
+use super::state::{Protocol, State};
 use super::{Change, Note, Record, Registration, TransactionCoordinator};
 use crate::{Context, Decision};
 
 impl TransactionCoordinator {
     /// Takes the topic out of every transaction that is not completed.
     ///
-    /// Shape: `Ongoing → Ongoing`, perhaps with no partition left. Of a `Prepared` one it is noted that the topic is
+    /// Shape: `Ongoing → Ongoing`, perhaps with no partition left (in protocol 2). Of a `Prepared` one it is noted that the topic is
     ///   owed nothing; that record still names it, and after a crash the host finds it gone anew. Completion is left to
     ///   the report on what else is owed.
     /// Retry: harmless.
@@ -30,6 +31,9 @@ fn without_topic(
 ) -> Decision<TransactionCoordinator> {
     let is_gone = |partition: &TopicPartition| partition.topic == *topic;
     match &transaction.state {
+        // A client of protocol 1 has added the partition, and will not do so again: made anew, the topic takes part, as in
+        // Kafka. If it is not, the host finds it gone when markers are owed.
+        State::Ongoing { .. } if transaction.protocol == Protocol::V1 => Decision::nothing(),
         State::Ongoing { partitions, since } if partitions.iter().any(is_gone) => {
             let kept = partitions.iter().filter(|partition| !is_gone(partition)).cloned().collect();
             let opened = transaction.opened(kept, *since, transaction.protocol, context.now);
