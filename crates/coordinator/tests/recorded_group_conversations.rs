@@ -2,11 +2,14 @@
 //! error codes only, but every field.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use atonce_coordinator::group::consumer::topics::{TopicShape, TopicsImage};
 use atonce_coordinator::group::wire::{self, Asked, Caller, FetchAsked, Topics};
-use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Reply};
+use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Note, Reply, consumer};
 use atonce_coordinator::{Context, Decision, Entry, Shard, Waiter};
 use atonce_kernel::{Outcome, ProducerId, ProducerIdentity, Timestamp, TopicId, TopicName, Uuid};
+use atonce_protocol::messages::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 use atonce_protocol::messages::heartbeat_request::HeartbeatRequest;
 use atonce_protocol::messages::join_group_request::JoinGroupRequest;
 use atonce_protocol::messages::join_group_response::JoinGroupResponse;
@@ -40,6 +43,18 @@ impl Topics for AllTopics {
     }
 }
 
+/// The topics that the recorded consumer group reads: `lPzwcd9ARm2bNKm8cPVDwA` and `rJuXOfT5Q4qUGjDH9UxqJA`.
+fn recorded_topics() -> TopicsImage {
+    let shape = |id: u128, partitions| TopicShape { id: Uuid(id.to_be_bytes()), partitions };
+    TopicsImage::new(
+        1,
+        [
+            (TopicName::from("in"), shape(0x94fc_f071_df40_466d_9b34_a9bc_70f5_43c0, 2)),
+            (TopicName::from("out"), shape(0xac9b_9739_f4f9_438a_941a_30c7_f54c_6a24, 3)),
+        ],
+    )
+}
+
 impl Exchange {
     fn is_refused_by_the_node(&self) -> bool {
         let answer = JoinGroupResponse::decode(&mut self.response.clone(), self.version).unwrap();
@@ -64,6 +79,7 @@ enum Shape {
     Commit(Asked),
     TxnCommit(Asked),
     Fetch(FetchAsked),
+    ConsumerHeartbeat,
 }
 
 struct Replayed {
@@ -79,8 +95,10 @@ struct Replayed {
 impl Replayed {
     fn run(name: &str) -> Self {
         let config = GroupConfig { initial_rebalance_delay_ms: 0, ..GroupConfig::default() };
+        let mut shard = GroupCoordinator::new(config);
+        shard.note(&Note::Topics(Arc::new(recorded_topics())));
         let mut replayed = Self {
-            shard: GroupCoordinator::new(config),
+            shard,
             log_end: 0,
             now: Timestamp(1_000_000),
             asked: BTreeMap::new(),
@@ -136,6 +154,11 @@ impl Replayed {
                 assert_eq!(groups.len(), 1, "the recorded clients ask for one group at a time");
                 let (fetch, asked) = groups.remove(0);
                 (Command::OffsetFetch(fetch), Shape::Fetch(asked))
+            }
+            ApiKey::ConsumerGroupHeartbeat => {
+                let beat = ConsumerGroupHeartbeatRequest::decode(&mut request, version).unwrap();
+                let beat = consumer::wire::heartbeat(&beat, version, &caller);
+                (Command::ConsumerGroupHeartbeat(beat), Shape::ConsumerHeartbeat)
             }
             // What the node tells itself: how transactions end.
             ApiKey::WriteTxnMarkers => {
@@ -249,6 +272,9 @@ fn respond(reply: &Reply, shape: Shape, version: i16) -> AnyResponse {
             let groups: [(FetchAsked, Result<_, ErrorCode>); 1] = [(asked, offsets.clone())];
             AnyResponse::OffsetFetch(wire::offset_fetch_response(&groups, version, &AllTopics))
         }
+        (Reply::ConsumerGroupHeartbeat(reply), Shape::ConsumerHeartbeat) => {
+            AnyResponse::ConsumerGroupHeartbeat(consumer::wire::heartbeat_response(reply))
+        }
         (reply, _) => panic!("another kind of answer: {reply:?}"),
     }
 }
@@ -270,6 +296,14 @@ fn java_in_transactions() {
             (ApiKey::OffsetFetch, 9, 1),
             (ApiKey::TxnOffsetCommit, 6, 3),
         ],
+    );
+}
+
+#[test]
+fn java_in_a_consumer_group() {
+    check(
+        "java-group848",
+        &[(ApiKey::ConsumerGroupHeartbeat, 1, 10), (ApiKey::OffsetFetch, 10, 2), (ApiKey::OffsetCommit, 10, 2)],
     );
 }
 

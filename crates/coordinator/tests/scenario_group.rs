@@ -8,8 +8,8 @@
 //! | line | does |
 //! |---|---|
 //! | `config delay=0 max=2 retention=…` | settings, before anything else |
-//! | `a: join` | JoinGroup `v=9`, `instance=`, `session=10000`, `rebalance=30000`, `type=consumer`, `protocols=range,sticky`, `topics=x` |
-//! | `a: sync a1:left b1:right` | SyncGroup `v=5` with what the leader assigns, `type=`, `protocol=` |
+//! | `a: join` | JoinGroup `v=9`, `instance=`, `session=10000`, `rebalance=30000`, `type=consumer`, `protocols=range,sticky`, `topics=x`, `owned=x-0,x-1` |
+//! | `a: sync a1:left b1:@x-0,x-1` | SyncGroup `v=5` with what the leader assigns (with `@`: as consumers write it), `type=`, `protocol=` |
 //! | `a: beat`, `a: leave b1 instance:i` | Heartbeat; LeaveGroup of the members named, or of itself |
 //! | `a: commit x-0@5` | OffsetCommit `v=9`, `metadata=`, `retention=` |
 //! | `a: send x-0@5 p=1` | TxnOffsetCommit `v=3` in the transaction of producer 1 |
@@ -56,7 +56,9 @@ use atonce_kernel::{
 use bytes::Bytes;
 
 mod group_host;
-use group_host::{Host, partition, subscription, topic_id};
+use atonce_protocol::Message;
+use atonce_protocol::messages::consumer_protocol_assignment::ConsumerProtocolAssignment;
+use group_host::{Host, assignment, partition, subscription_of_owner, topic_id};
 
 const ARROW: &str = "→";
 
@@ -342,7 +344,7 @@ impl Scenario {
                     .arguments
                     .iter()
                     .map(|argument| argument.split_once(':').expect("member:assignment"))
-                    .map(|(member, bytes)| (self.long(member), Bytes::from(bytes.to_owned())))
+                    .map(|(member, bytes)| (self.long(member), assigned(bytes)))
                     .collect(),
             }),
             "enter" | "stay" | "exit" | "away" => Command::ConsumerGroupHeartbeat(self.consumer_heartbeat(line)),
@@ -446,7 +448,9 @@ impl Scenario {
         let topics = line.text("topics", "x");
         let topics: Vec<_> = topics.split(',').collect();
         let protocols = line.text("protocols", "range");
-        let offered = |name: &str| JoinProtocol { name: name.to_owned(), metadata: subscription(&topics) };
+        let owned: Vec<_> = line.list("owned").iter().map(|name| partition(name)).collect();
+        let offered =
+            |name: &str| JoinProtocol { name: name.to_owned(), metadata: subscription_of_owner(&topics, &owned) };
         JoinGroup {
             version: line.number("v", 9),
             group: line.group(),
@@ -583,7 +587,20 @@ fn client_of(id: &MemberId) -> Option<&str> {
     id.as_str().len().checked_sub(37).and_then(|end| id.as_str().get(..end))
 }
 
+/// `@x-0,x-1` is a consumer's assignment, anything else itself.
+fn assigned(text: &str) -> Bytes {
+    match text.strip_prefix('@') {
+        Some(partitions) => assignment(&partitions.split(',').map(partition).collect::<Vec<_>>()),
+        None => Bytes::from(text.to_owned()),
+    }
+}
+
 fn text(bytes: &Bytes) -> String {
+    if let Ok((_, assignment)) = ConsumerProtocolAssignment::decode_versioned(bytes.clone()) {
+        let topics = assignment.assigned_partitions.iter();
+        let all = topics.flat_map(|it| it.partitions.iter().map(|index| format!("{}-{index}", it.topic)));
+        return format!("@{}", all.collect::<Vec<_>>().join(","));
+    }
     if bytes.is_empty() { "nothing".to_owned() } else { String::from_utf8_lossy(bytes).into_owned() }
 }
 

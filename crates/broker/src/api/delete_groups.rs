@@ -1,4 +1,4 @@
-//! DeleteGroups (key 42), versions 0 to 3: removes groups without members, with their offsets.
+//! DeleteGroups (key 42), versions 0 to 3: removes groups without members, with their offsets; each once, however often it is named.
 //!
 //! - 1: throttle time. 2: flexible. 3: error messages.
 
@@ -15,7 +15,8 @@ use crate::engine::Engine;
 pub(super) const API: Api =
     Api { key: ApiKey::DeleteGroups, versions: 0..=3, run: |incoming| incoming.on_engine(handle) };
 
-fn handle(engine: &mut Engine, _call: &Call, request: DeleteGroupsRequest, reply: Reply<DeleteGroupsResponse>) {
+fn handle(engine: &mut Engine, _call: &Call, mut request: DeleteGroupsRequest, reply: Reply<DeleteGroupsResponse>) {
+    super::without_repetition(&mut request.groups_names, String::clone);
     let deleted: Vec<(GroupId, ErrorCode)> = request
         .groups_names
         .into_iter()

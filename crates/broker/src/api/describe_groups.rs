@@ -37,6 +37,7 @@ fn describe(engine: &mut Engine, version: i16, group: &GroupId) -> DescribedGrou
     let refuse = |error| DescribedGroup {
         group: group.clone(),
         error,
+        message: Some(error.message().to_owned()),
         state: GroupState::Dead,
         protocol_type: String::new(),
         protocol: String::new(),

@@ -44,14 +44,6 @@ pub struct ConsumerConfig {
     pub assignment_interval_ms: i32,
 }
 
-impl ConsumerConfig {
-    /// The assignor that runs if nobody votes.
-    #[must_use]
-    pub fn default_assignor(&self) -> Assignor {
-        self.assignors.first().copied().unwrap_or(Assignor::Uniform)
-    }
-}
-
 impl Default for ConsumerConfig {
     fn default() -> Self {
         Self {

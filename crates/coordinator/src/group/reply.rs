@@ -125,6 +125,8 @@ pub struct DescribedGroup {
     pub group: GroupId,
     /// `GROUP_ID_NOT_FOUND` from version 6 on; before, a missing group is `Dead`.
     pub error: ErrorCode,
+    /// The error in words.
+    pub message: Option<String>,
     /// Where it stands.
     pub state: GroupState,
     /// The kind of group, empty if never told.

@@ -27,7 +27,7 @@ pub(super) fn describe(
         .iter()
         .map(|id| match shard.group(id) {
             Some(group) => described(id, group),
-            None => dead(id, describe.version),
+            None => dead(shard, id, describe.version),
         })
         .collect();
     Decision::reply(context.waiter, Reply::GroupsDescribed(groups))
@@ -70,6 +70,7 @@ fn described(id: &GroupId, group: &Classic) -> DescribedGroup {
     DescribedGroup {
         group: id.clone(),
         error: ErrorCode::None,
+        message: None,
         state,
         protocol_type: group.protocol_type.clone().unwrap_or_default(),
         protocol: group.protocol.clone().filter(|_| is_stable).unwrap_or_default(),
@@ -88,10 +89,12 @@ fn described(id: &GroupId, group: &Classic) -> DescribedGroup {
     }
 }
 
-fn dead(id: &GroupId, version: i16) -> DescribedGroup {
+fn dead(shard: &GroupCoordinator, id: &GroupId, version: i16) -> DescribedGroup {
+    let why = if shard.groups.contains_key(id) { "is not a classic group" } else { "not found" };
     DescribedGroup {
         group: id.clone(),
         error: if version >= 6 { ErrorCode::GroupIdNotFound } else { ErrorCode::None },
+        message: (version >= 6).then(|| format!("Group {id} {why}.")),
         state: GroupState::Dead,
         protocol_type: String::new(),
         protocol: String::new(),

@@ -654,7 +654,7 @@ impl Asked {
 pub fn describe_groups_response(groups: &[DescribedGroup]) -> DescribeGroupsResponse {
     let groups = groups.iter().map(|group| describe_groups_response::DescribedGroup {
         error_code: group.error.to_i16(),
-        error_message: group.error.is_error().then(|| format!("There is no group {} here.", group.group)),
+        error_message: group.message.clone(),
         group_id: group.group.to_string(),
         group_state: group.state.to_string(),
         protocol_type: group.protocol_type.clone(),

@@ -287,16 +287,45 @@ pub(crate) fn partition(name: &str) -> TopicPartition {
     TopicPartition::new(topic, index.parse().expect("a partition's index"))
 }
 
+/// A consumer's assignment.
+pub(crate) fn assignment(partitions: &[TopicPartition]) -> Bytes {
+    let mut bytes = vec![0, 1];
+    bytes.extend(by_topic(partitions));
+    bytes.extend([0xff; 4]);
+    Bytes::from(bytes)
+}
+
+fn by_topic(partitions: &[TopicPartition]) -> Vec<u8> {
+    let mut topics: BTreeMap<&TopicName, Vec<i32>> = BTreeMap::new();
+    for at in partitions {
+        topics.entry(&at.topic).or_default().push(at.partition);
+    }
+    let mut bytes = u32::try_from(topics.len()).unwrap().to_be_bytes().to_vec();
+    for (topic, partitions) in topics {
+        bytes.extend(u16::try_from(topic.as_str().len()).unwrap().to_be_bytes());
+        bytes.extend(topic.as_str().as_bytes());
+        bytes.extend(u32::try_from(partitions.len()).unwrap().to_be_bytes());
+        bytes.extend(partitions.iter().flat_map(|partition| partition.to_be_bytes()));
+    }
+    bytes
+}
+
 /// A consumer's subscription, as far as the coordinator reads it.
 pub(crate) fn subscription(topics: &[&str]) -> Bytes {
+    subscription_of_owner(topics, &[])
+}
+
+/// The same of one that has partitions.
+pub(crate) fn subscription_of_owner(topics: &[&str], owned: &[TopicPartition]) -> Bytes {
     let mut bytes = vec![0, 1];
     bytes.extend(u32::try_from(topics.len()).unwrap().to_be_bytes());
     for topic in topics {
         bytes.extend(u16::try_from(topic.len()).unwrap().to_be_bytes());
         bytes.extend(topic.as_bytes());
     }
-    // No user data, no partitions owned.
-    bytes.extend([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+    // No user data.
+    bytes.extend([0xff; 4]);
+    bytes.extend(by_topic(owned));
     Bytes::from(bytes)
 }
 

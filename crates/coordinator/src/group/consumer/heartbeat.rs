@@ -328,12 +328,8 @@ impl Draft<'_> {
         Ok(Changed { topics: old.topics != new.topics, pattern, pattern_resolved, assignor })
     }
 
-    /// The assignor that most members vote for, or the first one that there is.
     fn preferred_assignor(&self) -> Assignor {
-        let voted = self.group.preferred_assignor().and_then(|name| Assignor::named(name));
-        voted
-            .filter(|assignor| self.config.consumer.assignors.contains(assignor))
-            .unwrap_or(self.config.consumer.default_assignor())
+        self.group.preferred_assignor(&self.config.consumer)
     }
 
     /// Makes a target assignment for the group's epoch, unless there is one, or the last one is too fresh.

@@ -41,9 +41,11 @@ use std::sync::Arc;
 
 use atonce_kernel::{GroupInstanceId, MemberId, Timestamp, TopicId, TopicName};
 
+use self::assignor::Assignor;
 use self::record::{ClassicMember, Current, Fact, GroupEpoch, Resolved, Subscription, TargetEpoch};
 use self::topics::TopicsImage;
 use super::classic::AT_ONCE;
+use super::config::ConsumerConfig;
 
 pub(super) use self::classic_member::{
     heartbeat as classic_heartbeat, join as classic_join, leave as classic_leave, sync as classic_sync,
@@ -300,14 +302,14 @@ impl Consumer {
         topics.metadata_hash(self.topics())
     }
 
-    /// The assignor with most votes; of two, the one that comes first in the alphabet. None if nobody votes.
-    pub(super) fn preferred_assignor(&self) -> Option<&Arc<str>> {
-        let mut votes: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
-        for assignor in self.members.values().filter_map(|member| member.subscription.assignor.as_ref()) {
-            *votes.entry(assignor).or_default() += 1;
-        }
-        let most = votes.values().copied().max()?;
-        votes.into_iter().find(|(_, count)| *count == most).map(|(name, _)| name)
+    /// The assignor with most votes; of two, the one that is offered first, which runs where nobody votes, too.
+    pub(super) fn preferred_assignor(&self, config: &ConsumerConfig) -> Assignor {
+        let votes = |assignor: &Assignor| {
+            let votes = self.members.values().filter_map(|member| member.subscription.assignor.as_deref());
+            votes.filter(|vote| *vote == assignor.name()).count()
+        };
+        // Of equal ones `max_by_key` takes the last.
+        config.assignors.iter().rev().copied().max_by_key(votes).unwrap_or(Assignor::Uniform)
     }
 
     /// Whether members other than `except` have the partition, or have not given it up yet.

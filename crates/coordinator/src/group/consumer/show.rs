@@ -25,7 +25,7 @@ pub struct DescribedConsumerGroup {
     /// That of the target assignment.
     pub target_epoch: i32,
     /// The assignor that would run now.
-    pub assignor: String,
+    pub assignor: Assignor,
     /// All members.
     pub members: Vec<DescribedConsumer>,
 }
@@ -84,7 +84,6 @@ pub(in super::super) fn describe(
 }
 
 fn described(shard: &GroupCoordinator, id: &GroupId, group: &Consumer) -> DescribedConsumerGroup {
-    let default = shard.config.consumer.default_assignor();
     let member = |(id, member): (&MemberId, &Member)| {
         let current = member.current.assigned.iter().chain(&member.current.revoking);
         let mut has: BTreeMap<TopicId, Vec<i32>> = BTreeMap::new();
@@ -104,9 +103,7 @@ fn described(shard: &GroupCoordinator, id: &GroupId, group: &Consumer) -> Descri
         state: state_of(group),
         epoch: group.epoch,
         target_epoch: group.target_epoch,
-        assignor: group
-            .preferred_assignor()
-            .map_or_else(|| Assignor::name(default).to_owned(), |name| name.as_ref().to_owned()),
+        assignor: group.preferred_assignor(&shard.config.consumer),
         members: group.members.iter().map(member).collect(),
     }
 }

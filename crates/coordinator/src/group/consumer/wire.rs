@@ -97,7 +97,7 @@ pub fn describe_response(groups: &[Described]) -> ConsumerGroupDescribeResponse 
             group_state: group.state.to_string(),
             group_epoch: group.epoch,
             assignment_epoch: group.target_epoch,
-            assignor_name: group.assignor.clone(),
+            assignor_name: group.assignor.name().to_owned(),
             members: group.members.iter().map(member).collect(),
             ..DescribedGroup::default()
         },
