@@ -16,8 +16,48 @@
 //! Invariants: an answer leaves when all that it depends on is durable; bytes from outside get an answer or a closed
 //! connection, and never stop another one; what is advertised is what is served.
 //!
+//! In a test, or in a program that brings its own:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! use atonce_broker::Broker;
+//!
+//! // A free port and a folder that goes with it.
+//! let broker = Broker::temporary().await?;
+//! println!("clients connect to {}", broker.bootstrap_servers());
+//!
+//! // As SIGKILL would; what was acknowledged is there again.
+//! broker.crash().await?;
+//! broker.restart().await?;
+//! broker.shutdown().await?;
+//! # Ok(()) })
+//! # }
+//! ```
+//!
+//! One that stays, set up as a file of Kafka's says, with probes:
+//!
+//! ```no_run
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! use atonce_broker::{Broker, Durability};
+//!
+//! let broker = Broker::builder()
+//!     .configuration("num.partitions=4\nlog.retention.hours=48\n")?
+//!     .data_path("/var/lib/atonce")
+//!     .listen("127.0.0.1:9092")
+//!     .durability(Durability::Sync)
+//!     .health("127.0.0.1:8080")
+//!     .metrics("127.0.0.1:8080")
+//!     .start()
+//!     .await?;
+//! // Returns only if it has to stop by itself.
+//! let reason = broker.failure().await;
+//! # Err(reason.into())
+//! # }
+//! ```
+//!
 //! Read in this order: `broker`, `connection`, `api` (with one API, say `api/end_txn.rs`), `engine`; then what they use:
-//! `configuration`, `directory`, `coordinator_batch`, `disk`.
+//! `configuration`, `dynamic`, `features`, `fetch_sessions`, `operations`, `directory`, `coordinator_batch`, `disk`.
 
 mod api;
 mod broker;

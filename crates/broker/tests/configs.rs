@@ -377,6 +377,15 @@ async fn what_a_broker_is_told_while_it_runs_holds_for_topics_that_say_nothing_a
 }
 
 #[tokio::test]
+async fn a_brokers_setting_that_is_not_known_here_is_taken_as_kafka_takes_it_and_shown_to_nobody() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    let change: &[Change<'_>] = &[("sasl.kerberos.min.time.before.relogin", SET, Some("58000"))];
+    assert_eq!(alter(&mut client, BROKER, "1", change).await, (ErrorCode::None, None));
+    assert_eq!(key(&mut client, BROKER, "1", "sasl.kerberos.min.time.before.relogin").await, None);
+}
+
+#[tokio::test]
 async fn replacing_sets_back_what_is_not_named() {
     let broker = broker().await;
     let mut client = RawClient::of(&broker);

@@ -256,6 +256,33 @@ fn a_broker_that_does_not_start_says_what_fits_the_cause_and_says_it_once() {
 }
 
 #[test]
+fn a_broker_is_set_up_by_a_file_of_kafkas_and_refuses_what_it_does_not_know_by_the_nearest_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("server.properties");
+    let data = folder.path().join("data");
+    let write = |more: &str| {
+        let text = format!("listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={}\n{more}", data.display());
+        std::fs::write(&file, text).expect("written");
+    };
+    write("num.partitions=3\n");
+    let broker = Served::of(atonce().args(["broker", "--log-format", "json", "--config"]).arg(&file));
+    succeed(&mut broker.atonce(&["topics", "create", "orders"]), "");
+    let described = succeed(&mut broker.atonce(&["topics", "describe", "orders", "--json"]), "");
+    assert_eq!(described.matches("\"partition\":").count(), 3, "{described}");
+    assert!(broker.end("TERM").success());
+
+    write("num.partition=3\n");
+    let told = fail(atonce().args(["broker", "--config"]).arg(&file), 2);
+    assert!(told.contains("num.partition") && told.contains("Did you mean num.partitions?"), "{told}");
+    write("nonsense\n");
+    let told = fail(atonce().args(["broker", "--config"]).arg(&file), 1);
+    assert!(told.contains("line 3") && told.contains("nonsense"), "{told}");
+    std::fs::write(&file, "num.partitions=3\n").expect("written");
+    let told = fail(atonce().args(["broker", "--config"]).arg(&file), 2);
+    assert!(told.contains("--data-dir") && told.contains("log.dirs"), "{told}");
+}
+
+#[test]
 fn help_teaches_with_examples() {
     for command in [
         &["--help"][..],

@@ -152,14 +152,14 @@ impl Engine {
     }
 }
 
-/// Unlike Kafka, which keeps what it does not know, and then says nothing of it.
+/// As Kafka, keeps what it does not know: tools set what another broker of theirs would use.
 fn check_broker_configs(configs: &Configs) -> Result<(), Refusal> {
     let invalid = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
     let mut fixed = Vec::new();
     for (name, value) in configs {
-        let key = match find(BROKER_KEYS, name) {
-            Ok(key) => key,
-            Err(error) => return Err(Refusal::new(ErrorCode::InvalidConfig, error.to_string())),
+        let Ok(key) = find(BROKER_KEYS, name) else {
+            tracing::warn!(name, "a setting that is not known here is kept, without effect");
+            continue;
         };
         if !key.is_dynamic {
             fixed.push(name.as_str());

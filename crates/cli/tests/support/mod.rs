@@ -56,6 +56,11 @@ impl Served {
     pub(crate) fn start(data: &Path, durability: &str) -> Self {
         let mut command = atonce();
         command.args(["broker", "--listen", "127.0.0.1:0", "--durability", durability, "--data-dir"]).arg(data);
+        Self::of(&mut command)
+    }
+
+    /// By that command line.
+    pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("it is piped")).read_line(&mut line).expect("it prints a line");
