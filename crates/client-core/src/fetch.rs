@@ -18,6 +18,7 @@ use atonce_protocol::ErrorCode;
 use atonce_protocol::records::{BATCH_HEADER_BYTES, BatchView, RecordError, batches, read_marker};
 use bytes::Bytes;
 
+use crate::backoff::Backoff;
 use crate::classify::{Operation, Verdict};
 use crate::error::Refusal;
 use crate::metadata::Metadata;
@@ -30,6 +31,10 @@ pub const FETCHES_PER_NODE_MAX: usize = 4;
 
 /// How many answers of a partition are read ahead: one to work on, one to come.
 const CHUNKS_AHEAD_MAX: usize = 2;
+
+/// How long a replica that a leader recommended is read from before the leader is asked again: as long as metadata is
+/// believed.
+const PREFERRED_AGE_MAX: Duration = Duration::from_secs(300);
 
 /// The most that one batch may decompress to. A batch is some kilobytes; this only bounds what a hostile one can claim.
 const BATCH_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -63,6 +68,8 @@ pub enum OffsetReset {
     /// At the end.
     #[default]
     Latest,
+    /// At the first record that is not older than this (KIP-1106); at the end if there is none.
+    Ago(Duration),
     /// Nowhere: it is an error.
     Fail,
 }
@@ -80,6 +87,8 @@ pub enum Position {
     Offset(Offset),
     /// The first record at or after this time; the end if there is none.
     Timestamp(Timestamp),
+    /// The first record that is not older than this; the end if there is none.
+    Ago(Duration),
 }
 
 /// A record that was read. Key and value share the bytes of the answer they came in.
@@ -135,7 +144,7 @@ pub struct FetchConfig {
     /// How many bytes are kept ahead of the user.
     pub prefetch_bytes_max: usize,
     /// How long to wait after a refusal.
-    pub retry_backoff: Duration,
+    pub retry_backoff: Backoff,
 }
 
 /// A fetch, by the order in which they were made.
@@ -186,6 +195,8 @@ pub struct Fetched {
     pub aborted: Vec<(ProducerId, Offset)>,
     /// Batches, the last one perhaps torn.
     pub records: Bytes,
+    /// Another replica to read from, if the leader knows a nearer one.
+    pub preferred_read_replica: Option<i32>,
 }
 
 /// A leader's answer for a partition.
@@ -272,6 +283,10 @@ struct Partition {
     is_paused: bool,
     is_in_flight: bool,
     not_before: Monotonic,
+    /// Refusals and lost answers in succession.
+    failures: u32,
+    /// Another replica than the leader to read from, and until when (KIP-392).
+    preferred: Option<(i32, Monotonic)>,
     chunks: VecDeque<Chunk>,
     /// The next record for the user, once it is known.
     position: Option<Offset>,
@@ -375,6 +390,8 @@ impl Fetcher {
             is_paused: false,
             is_in_flight: false,
             not_before: Monotonic::START,
+            failures: 0,
+            preferred: None,
             chunks: VecDeque::new(),
             position: None,
             leader_epoch: -1,
@@ -420,7 +437,7 @@ impl Fetcher {
         partition.leader_epoch = -1;
         partition.place = match position {
             Position::Offset(offset) => Place::At(offset),
-            Position::Earliest | Position::Latest | Position::Committed | Position::Timestamp(_) => {
+            Position::Earliest | Position::Latest | Position::Committed | Position::Timestamp(_) | Position::Ago(_) => {
                 Place::Wanted { position, not_before: Monotonic::START }
             }
         };
@@ -444,7 +461,7 @@ impl Fetcher {
     /// Topics were looked up.
     pub fn handle_metadata(&mut self, now: Monotonic) {
         self.is_refreshing = false;
-        self.refresh_not_before = now + self.config.retry_backoff;
+        self.refresh_not_before = now + self.config.retry_backoff.initial();
     }
 
     /// A place was looked up; `None` if there is none: no offset is committed, or no record is at or after the time.
@@ -453,13 +470,14 @@ impl Fetcher {
         let Some(partition) = self.current(&lookup.topic_partition, lookup.generation) else { return };
         let next = match (found, lookup.position) {
             (Some(offset), _) => Place::At(offset),
-            (None, Position::Timestamp(_)) => wanted(Position::Latest),
+            (None, Position::Timestamp(_) | Position::Ago(_)) => wanted(Position::Latest),
             // A rewind, and nothing was ever committed: back to where reading began, for the reset policy could skip
             // what was read and given up.
             (None, Position::Committed) => match (partition.start, reset) {
                 (Some(start), _) => Place::At(start),
                 (None, OffsetReset::Earliest) => wanted(Position::Earliest),
                 (None, OffsetReset::Latest) => wanted(Position::Latest),
+                (None, OffsetReset::Ago(duration)) => wanted(Position::Ago(duration)),
                 (None, OffsetReset::Fail) => Place::Lost,
             },
             (None, Position::Earliest | Position::Latest | Position::Offset(_)) => Place::Lost,
@@ -476,7 +494,7 @@ impl Fetcher {
 
     /// A place could not be looked up; it will be tried again.
     pub fn handle_lookup_failed(&mut self, now: Monotonic, lookup: &Lookup) {
-        let not_before = now + self.config.retry_backoff;
+        let not_before = now + self.config.retry_backoff.initial();
         if let Some(partition) = self.current(&lookup.topic_partition, lookup.generation) {
             partition.place = Place::Wanted { position: lookup.position, not_before };
         }
@@ -490,7 +508,7 @@ impl Fetcher {
             let Some(partition) = self.current(&topic_partition, generation) else { continue };
             partition.is_in_flight = false;
             match reply {
-                Some(Ok(fetched)) => self.handle_fetched(&topic_partition, fetched),
+                Some(Ok(fetched)) => self.handle_fetched(now, &topic_partition, fetched),
                 Some(Err(code)) => self.handle_refused(now, &topic_partition, code),
                 // Left out: the broker has said nothing of it.
                 None => self.back_off(now, &topic_partition, true),
@@ -517,19 +535,29 @@ impl Fetcher {
     }
 
     fn back_off(&mut self, now: Monotonic, topic_partition: &TopicPartition, refresh: bool) {
-        let not_before = now + self.config.retry_backoff;
+        let backoff = self.config.retry_backoff;
         if let Some(partition) = self.partitions.get_mut(topic_partition) {
-            partition.not_before = not_before;
+            partition.failures += 1;
+            // Back to the leader, which sends it elsewhere again if it means to.
+            partition.preferred = None;
+            let salt = partition.generation ^ u64::from(now.since_start().subsec_nanos());
+            partition.not_before = now + backoff.after(partition.failures, salt);
         }
         if refresh {
             self.stale_topics.insert(topic_partition.topic.clone());
         }
     }
 
-    fn handle_fetched(&mut self, topic_partition: &TopicPartition, fetched: Fetched) {
+    fn handle_fetched(&mut self, now: Monotonic, topic_partition: &TopicPartition, fetched: Fetched) {
         let isolation = self.config.isolation;
         let Some(partition) = self.partitions.get_mut(topic_partition) else { return };
         let Place::At(from) = partition.place else { return };
+        partition.failures = 0;
+        if let Some(node) = fetched.preferred_read_replica {
+            partition.preferred = Some((node, now + PREFERRED_AGE_MAX));
+            // A leader that sends elsewhere answers nothing else.
+            return;
+        }
         partition.end = Some(match isolation {
             Isolation::ReadCommitted if fetched.last_stable_offset >= 0 => fetched.last_stable_offset,
             Isolation::ReadCommitted | Isolation::ReadUncommitted => fetched.high_watermark,
@@ -576,9 +604,14 @@ impl Fetcher {
         let reset = self.config.offset_reset;
         let Some(partition) = self.partitions.get_mut(topic_partition) else { return };
         let Place::At(offset) = partition.place else { return };
+        if partition.preferred.take().is_some() {
+            // A replica that is not the leader may lag behind: only the leader knows what there is.
+            return;
+        }
         let position = match reset {
             OffsetReset::Earliest => Position::Earliest,
             OffsetReset::Latest => Position::Latest,
+            OffsetReset::Ago(duration) => Position::Ago(duration),
             OffsetReset::Fail => {
                 let error = FetchError::OutOfRange { topic_partition: topic_partition.clone(), offset };
                 return self.lose(topic_partition, error);
@@ -635,8 +668,13 @@ impl Fetcher {
             if partition.is_paused || partition.is_in_flight || has_enough || now < partition.not_before {
                 continue;
             }
+            let nearer =
+                partition.preferred.filter(|(node, until)| now < *until && metadata.brokers().contains_key(node));
+            let node = nearer.map(|(node, _)| node);
             match metadata.leader(topic_partition) {
-                Some(leader) => by_node.entry(leader.node).or_default().push((topic_partition.clone(), offset)),
+                Some(leader) => {
+                    by_node.entry(node.unwrap_or(leader.node)).or_default().push((topic_partition.clone(), offset))
+                }
                 None => drop(self.stale_topics.insert(topic_partition.topic.clone())),
             }
         }

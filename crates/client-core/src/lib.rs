@@ -9,6 +9,7 @@
 #![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+pub mod backoff;
 pub mod classify;
 pub mod connection;
 pub mod consumer_group;

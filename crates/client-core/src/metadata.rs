@@ -112,6 +112,11 @@ impl Metadata {
 
     /// An answer came. Topics that it does not speak of stay as they are.
     pub fn handle_response(&mut self, response: &MetadataResponse) {
+        if ErrorCode::from_wire(response.error_code) == ErrorCode::RebootstrapRequired {
+            // These brokers are another cluster's by now, or none's (KIP-1102).
+            self.brokers.clear();
+            return;
+        }
         if response.cluster_id.is_some() {
             self.cluster_id.clone_from(&response.cluster_id);
         }

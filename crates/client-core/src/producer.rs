@@ -21,6 +21,7 @@ use atonce_protocol::records::{
 };
 use bytes::{Bytes, BytesMut};
 
+use crate::backoff::Backoff;
 use crate::classify::{Operation, Verdict};
 use crate::error::{RecordError, Refusal, TransactionError};
 use crate::metadata::Metadata;
@@ -59,7 +60,7 @@ pub struct ProducerConfig {
     /// How long a record may take to be acknowledged.
     pub delivery_timeout: Duration,
     /// How long to wait before something is sent again.
-    pub retry_backoff: Duration,
+    pub retry_backoff: Backoff,
 }
 
 /// A batch, by the order in which batches were opened.
@@ -396,7 +397,7 @@ impl Producer {
     /// Topics were looked up.
     pub fn handle_metadata(&mut self, now: Monotonic) {
         self.is_refreshing = false;
-        self.refresh_not_before = now + self.config.retry_backoff;
+        self.refresh_not_before = now + self.config.retry_backoff.initial();
     }
 
     /// A coordinator answered.
@@ -413,7 +414,7 @@ impl Producer {
                         let refusal = Refusal::new(Operation::InitProducerId, code);
                         match refusal.verdict() {
                             Verdict::Retry | Verdict::RefreshThenRetry => {
-                                IdentityRequest::Wanted { not_before: now + self.config.retry_backoff }
+                                IdentityRequest::Wanted { not_before: now + self.config.retry_backoff.initial() }
                             }
                             Verdict::Done | Verdict::Abort | Verdict::Reinitialize | Verdict::Fatal => {
                                 IdentityRequest::Refused(refusal)
@@ -430,7 +431,7 @@ impl Producer {
         match &mut self.role {
             Role::Transactional(manager) => manager.handle_lost(now, was_sent),
             Role::Idempotent(request) => {
-                *request = IdentityRequest::Wanted { not_before: now + self.config.retry_backoff };
+                *request = IdentityRequest::Wanted { not_before: now + self.config.retry_backoff.initial() };
             }
         }
     }
@@ -796,7 +797,9 @@ impl Producer {
     }
 
     fn put_back(&mut self, now: Monotonic, topic_partition: &TopicPartition, batch: Sealed) {
-        let backoff = self.config.retry_backoff;
+        // Batches of one partition wait together; other partitions', and other producers', by other lengths.
+        let salt = batch.id.0 ^ u64::from(now.since_start().subsec_nanos());
+        let backoff = self.config.retry_backoff.after(batch.attempts, salt);
         if let Some(queue) = self.queues.get_mut(topic_partition) {
             queue.not_before = now + backoff;
             queue.put_back(batch);

@@ -73,7 +73,7 @@ impl World {
             batch_bytes_max: 200,
             request_bytes_max: 10_000,
             delivery_timeout: Duration::from_secs(20),
-            retry_backoff: Duration::from_millis(10),
+            retry_backoff: atonce_client_core::backoff::Backoff::constant(Duration::from_millis(10)),
         };
         let mut metadata = Metadata::default();
         let partitions = (0..PARTITIONS).map(|partition_index| MetadataResponsePartition {
@@ -289,7 +289,7 @@ fn transactional() -> (Producer, Metadata) {
             batch_bytes_max: 200,
             request_bytes_max: 10_000,
             delivery_timeout: Duration::from_secs(20),
-            retry_backoff: Duration::from_millis(10),
+            retry_backoff: atonce_client_core::backoff::Backoff::constant(Duration::from_millis(10)),
         },
         Role::Transactional(manager),
     );

@@ -118,6 +118,7 @@ impl Log {
             last_stable_offset: self.last_stable_offset(),
             aborted: if isolation == Isolation::ReadCommitted { aborted } else { Vec::new() },
             records: records.freeze(),
+            preferred_read_replica: None,
         })
     }
 }
@@ -156,7 +157,7 @@ fn run(seed: u64, isolation: Isolation) {
         isolation,
         offset_reset: OffsetReset::Fail,
         prefetch_bytes_max: 300,
-        retry_backoff: Duration::from_millis(10),
+        retry_backoff: atonce_client_core::backoff::Backoff::constant(Duration::from_millis(10)),
     });
     fetcher.assign(partition.clone(), Position::Offset(from));
     let mut seen = Vec::new();
@@ -212,7 +213,7 @@ fn fetcher(reset: OffsetReset) -> Fetcher {
         isolation: Isolation::ReadCommitted,
         offset_reset: reset,
         prefetch_bytes_max: 1000,
-        retry_backoff: Duration::from_millis(10),
+        retry_backoff: atonce_client_core::backoff::Backoff::constant(Duration::from_millis(10)),
     })
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use atonce_client_core::backoff::Backoff;
 use atonce_kernel::TransactionalId;
 
 use crate::admin::Admin;
@@ -11,7 +12,9 @@ use crate::cluster::{Cluster, Settings, addresses};
 use crate::connector::{Connector, TcpConnector};
 use crate::consumer::ConsumerBuilder;
 use crate::error::ConnectError;
+use crate::metrics::Metrics;
 use crate::producer::ProducerBuilder;
+use crate::read_process_write::ReadProcessWrite;
 use crate::transaction::TransactionalProducerBuilder;
 
 /// Settings of a [`Client`] to be.
@@ -22,6 +25,9 @@ pub struct ClientBuilder {
     connector: Arc<dyn Connector>,
     request_timeout: Duration,
     connect_timeout: Duration,
+    retry_backoff: Duration,
+    retry_backoff_max: Duration,
+    idle_max: Duration,
 }
 
 impl fmt::Debug for ClientBuilder {
@@ -62,6 +68,29 @@ impl ClientBuilder {
         self
     }
 
+    /// How long to wait before something that failed is tried again, for the first time; doubled with each failure. 100 ms
+    /// unless set (`retry.backoff.ms`, KIP-580).
+    #[must_use]
+    pub fn retry_backoff(mut self, backoff: Duration) -> Self {
+        self.retry_backoff = backoff;
+        self
+    }
+
+    /// The most that is waited before something is tried again; 1 s unless set (`retry.backoff.max.ms`).
+    #[must_use]
+    pub fn retry_backoff_max(mut self, backoff: Duration) -> Self {
+        self.retry_backoff_max = backoff;
+        self
+    }
+
+    /// After how long without a request a connection is closed; 9 minutes unless set (`connections.max.idle.ms`), less than
+    /// brokers wait. It is opened again when it is needed.
+    #[must_use]
+    pub fn connections_idle_max(mut self, idle: Duration) -> Self {
+        self.idle_max = idle;
+        self
+    }
+
     /// Reaches the cluster: asks the bootstrap servers, in turn, for its brokers.
     pub async fn connect(self) -> Result<Client, ConnectError> {
         let Some(bootstrap) = addresses(&self.bootstrap_servers) else {
@@ -73,6 +102,8 @@ impl ClientBuilder {
             connector: self.connector,
             request_timeout: self.request_timeout,
             connect_timeout: self.connect_timeout,
+            retry_backoff: Backoff::new(self.retry_backoff, self.retry_backoff_max),
+            idle_max: self.idle_max,
         });
         match cluster.refresh(Some(&[])).await {
             Ok(()) => Ok(Client { cluster: Arc::new(cluster) }),
@@ -103,11 +134,20 @@ impl Client {
             connector: Arc::new(TcpConnector),
             request_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
+            retry_backoff: Duration::from_millis(100),
+            retry_backoff_max: Duration::from_secs(1),
+            idle_max: Duration::from_secs(9 * 60),
         }
     }
 
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
         Arc::clone(&self.cluster)
+    }
+
+    /// What this client has done so far, with all its producers and consumers: see [`metrics`](crate::metrics).
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.cluster.metrics)
     }
 
     /// The administrator's calls.
@@ -126,6 +166,12 @@ impl Client {
     #[must_use]
     pub fn transactional_producer(&self, transactional_id: impl Into<TransactionalId>) -> TransactionalProducerBuilder {
         TransactionalProducerBuilder::new(self.clone(), transactional_id.into())
+    }
+
+    /// The loop that reads, processes and writes, exactly once, as one call. `name` is its group, and the beginning of its
+    /// transactional id.
+    pub fn read_process_write(&self, name: impl Into<String>) -> ReadProcessWrite {
+        ReadProcessWrite::new(self, name.into())
     }
 
     /// A consumer.

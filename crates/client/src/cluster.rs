@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use atonce_client_core::metadata::{Broker, Metadata};
+use atonce_client_core::backoff::Backoff;
+use atonce_client_core::metadata::{Broker, Leader, Metadata};
 use atonce_client_core::transaction::Protocol;
-use atonce_kernel::{Monotonic, TopicId, TopicName};
+use atonce_kernel::{Monotonic, TopicId, TopicName, TopicPartition};
 use atonce_protocol::messages::find_coordinator_request::FindCoordinatorRequest;
 use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use atonce_protocol::{ApiKey, ErrorCode, Request};
@@ -20,6 +21,7 @@ use tracing::debug;
 
 use crate::connector::{BrokerAddress, Connector};
 use crate::link::{Link, Lost};
+use crate::metrics::Metrics;
 
 /// Time for the machines: since the client was made.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +85,8 @@ pub(crate) struct Settings {
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) request_timeout: Duration,
     pub(crate) connect_timeout: Duration,
+    pub(crate) retry_backoff: Backoff,
+    pub(crate) idle_max: Duration,
 }
 
 /// How long a node that could not be reached is left alone: doubled with each failure, up to a second.
@@ -113,7 +117,7 @@ struct Slot {
 #[derive(Default)]
 struct Opening {
     link: Option<Arc<Link>>,
-    backoff: Duration,
+    failures: u32,
     not_before: Monotonic,
 }
 
@@ -124,6 +128,7 @@ pub(crate) struct Cluster {
     next_lane: AtomicU64,
     state: Mutex<State>,
     refreshing: tokio::sync::Mutex<()>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Cluster {
@@ -135,6 +140,7 @@ impl Cluster {
             next_lane: AtomicU64::new(1),
             state: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
+            metrics: Arc::new(Metrics::new()),
         }
     }
 
@@ -157,6 +163,16 @@ impl Cluster {
         state.slots.retain(|(_, of), _| *of != lane);
     }
 
+    /// Changes the metadata, by what a broker said in passing.
+    pub(crate) fn change_metadata(&self, change: impl FnOnce(&mut Metadata)) {
+        change(&mut self.state().metadata);
+    }
+
+    /// How long to wait before something is tried again.
+    pub(crate) fn retry_backoff(&self) -> Backoff {
+        self.settings.retry_backoff
+    }
+
     /// How long a broker may take to answer.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.settings.request_timeout
@@ -165,11 +181,6 @@ impl Cluster {
     /// Looks at the metadata.
     pub(crate) fn with_metadata<T>(&self, look: impl FnOnce(&Metadata) -> T) -> T {
         look(&self.state().metadata)
-    }
-
-    /// Changes the metadata, by what a broker said in passing.
-    pub(crate) fn change_metadata(&self, change: impl FnOnce(&mut Metadata)) {
-        change(&mut self.state().metadata);
     }
 
     /// Which transaction protocol the cluster has: the new one needs the feature, and brokers that know its requests.
@@ -204,8 +215,7 @@ impl Cluster {
         }
         opening.link = None;
         self.clock.sleep_until(Some(opening.not_before)).await;
-        let Settings { connector, client_id, connect_timeout, .. } = &self.settings;
-        match Link::open(connector.as_ref(), &address, client_id, *connect_timeout, self.clock).await {
+        match Link::open(&self.settings, &address, self.clock, &self.metrics).await {
             Ok(link) => {
                 self.learn_features(&link);
                 *opening = Opening { link: Some(Arc::clone(&link)), ..Opening::default() };
@@ -213,8 +223,10 @@ impl Cluster {
             }
             Err(lost) => {
                 debug!(%address, cause = %lost, "no connection");
-                opening.backoff = (opening.backoff * 2).clamp(RECONNECT_BACKOFF, RECONNECT_BACKOFF_MAX);
-                opening.not_before = self.clock.now() + opening.backoff;
+                opening.failures += 1;
+                let backoff = Backoff::new(RECONNECT_BACKOFF, RECONNECT_BACKOFF_MAX);
+                let salt = u64::from(self.clock.now().since_start().subsec_nanos());
+                opening.not_before = self.clock.now() + backoff.after(opening.failures, salt);
                 Err(lost)
             }
         }
@@ -313,6 +325,10 @@ impl Cluster {
         let now = self.clock.now();
         let mut state = self.state();
         state.metadata.handle_response(&response);
+        if ErrorCode::from_wire(response.error_code) == ErrorCode::RebootstrapRequired {
+            // No broker is known any more, so the next attempt begins at the bootstrap servers (KIP-1102).
+            return Err(Lost::unsent("the broker asks to begin at the bootstrap servers again"));
+        }
         for topic in topics.unwrap_or_default() {
             state.refreshed.insert(topic.clone(), now);
         }
@@ -391,6 +407,23 @@ impl Cluster {
         let mut state = self.state();
         state.metadata.handle_broker(node, broker);
         state.coordinators.insert(of, node);
+    }
+
+    /// Brokers, and a leader, that a broker named in passing (KIP-951).
+    pub(crate) fn learn_leader(
+        &self,
+        topic_partition: &TopicPartition,
+        leader: Leader,
+        endpoints: impl IntoIterator<Item = (i32, Broker)>,
+    ) {
+        if leader.node < 0 {
+            return;
+        }
+        let metadata = &mut self.state().metadata;
+        for (node, broker) in endpoints {
+            metadata.handle_broker(node, broker);
+        }
+        metadata.handle_leader(topic_partition, leader);
     }
 
     /// What was believed of a coordinator is wrong.

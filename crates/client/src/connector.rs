@@ -69,6 +69,29 @@ pub trait Connector: Send + Sync + 'static {
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How long one address of several is tried: one that swallows packets must not use up the time for those that answer.
+const ONE_OF_SEVERAL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Tries the addresses of a name in the resolver's order (`client.dns.lookup`'s `use_all_dns_ips`).
+async fn connect_to_one_of(address: &BrokerAddress) -> io::Result<TcpStream> {
+    let mut addresses = tokio::net::lookup_host((address.host.as_str(), address.port)).await?.peekable();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{} has no address", address.host));
+    while let Some(one) = addresses.next() {
+        let attempt = TcpStream::connect(one);
+        let connected = if addresses.peek().is_none() {
+            attempt.await
+        } else {
+            let timed_out = |_| io::Error::new(io::ErrorKind::TimedOut, format!("{one} does not answer"));
+            tokio::time::timeout(ONE_OF_SEVERAL_TIMEOUT, attempt).await.map_err(timed_out).flatten()
+        };
+        match connected {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 /// Connects by TCP, without Nagle's delay and with keep-alive; a name with several addresses is tried in the resolver's
 /// order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,7 +100,7 @@ pub struct TcpConnector;
 impl Connector for TcpConnector {
     fn connect<'a>(&'a self, address: &'a BrokerAddress) -> Connecting<'a> {
         Box::pin(async move {
-            let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+            let stream = connect_to_one_of(address).await?;
             stream.set_nodelay(true)?;
             let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
             SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;

@@ -1,13 +1,17 @@
 //! The consumer: by assignment, or as a member of a classic group.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use atonce_client_core::consumer_group::Interest;
 use atonce_client_core::membership::{Event, RebalanceProtocol};
 use atonce_kernel::{GroupId, GroupInstanceId, Offset, TopicName, TopicPartition};
 use bytes::Bytes;
+use futures_core::Stream;
 use tokio::time::Instant;
 
 use crate::admin::{OffsetSpec, list_offsets};
@@ -76,6 +80,12 @@ impl Positions {
 
     pub(crate) fn into_parts(self) -> (Option<GroupMetadata>, BTreeMap<TopicPartition, CommitPosition>) {
         (self.current_group(), self.offsets)
+    }
+
+    /// Whether the consumer commits them by itself.
+    pub(crate) fn are_auto_committed(&self) -> bool {
+        let host = self.renewal.as_ref().and_then(|renewal| renewal.host.upgrade());
+        host.is_some_and(|host| host.settings.auto_commit.is_some())
     }
 
     /// Who says so: the member as it is by now, if all of these partitions have been its own all the time since the
@@ -245,6 +255,7 @@ pub(crate) struct ConsumerSettings {
     pub(crate) fetch_wait_max: Duration,
     pub(crate) batch_records_max: usize,
     pub(crate) call_timeout: Duration,
+    pub(crate) auto_commit: Option<Duration>,
 }
 
 /// Settings of a [`Consumer`] to be.
@@ -280,6 +291,7 @@ impl ConsumerBuilder {
             fetch_wait_max: Duration::from_millis(500),
             batch_records_max: 500,
             call_timeout: Duration::from_secs(60),
+            auto_commit: None,
         };
         Self { client, settings }
     }
@@ -423,6 +435,16 @@ impl ConsumerBuilder {
         self
     }
 
+    /// Commits by itself what was handed out before, every so often as the user calls, before partitions are given away,
+    /// and at the end; never unless set. A batch counts as processed with the call after the one that brought it.
+    ///
+    /// Such a consumer's positions cannot go into transactions: `send_offsets` refuses them.
+    #[must_use]
+    pub fn auto_commit(mut self, interval: Duration) -> Self {
+        self.settings.auto_commit = Some(interval);
+        self
+    }
+
     /// Becomes a member of the group for these topics. Joining begins with the first call of `next_batch` or `next_event`.
     ///
     /// Errors: without a group.
@@ -436,7 +458,7 @@ impl ConsumerBuilder {
         let topics: BTreeSet<TopicName> = topics.into_iter().map(Into::into).collect();
         let interest = Interest::Topics(topics.into_iter().collect());
         let host = ConsumerHost::start(self.client.cluster(), self.settings, Some(interest));
-        Ok(Consumer { host })
+        Ok(Consumer::new(host))
     }
 
     /// Becomes a member of the group for all topics, of now and later, whose names match a regular expression of RE2 as a
@@ -455,7 +477,7 @@ impl ConsumerBuilder {
             GroupProtocol::Consumer => {
                 let interest = Interest::Pattern(pattern.into());
                 let host = ConsumerHost::start(self.client.cluster(), self.settings, Some(interest));
-                Ok(Consumer { host })
+                Ok(Consumer::new(host))
             }
         }
     }
@@ -468,7 +490,7 @@ impl ConsumerBuilder {
         partitions: impl IntoIterator<Item = (TopicPartition, Position)>,
     ) -> Result<Consumer, ConsumerError> {
         let host = ConsumerHost::start(self.client.cluster(), self.settings, None);
-        let mut consumer = Consumer { host };
+        let mut consumer = Consumer::new(host);
         consumer.assign_more(partitions)?;
         Ok(consumer)
     }
@@ -495,9 +517,36 @@ impl ConsumerBuilder {
 #[derive(Debug)]
 pub struct Consumer {
     host: Arc<ConsumerHost>,
+    /// When positions are to be committed next without being asked.
+    next_auto_commit: Instant,
+    auto_committed: BTreeMap<TopicPartition, Offset>,
 }
 
 impl Consumer {
+    fn new(host: Arc<ConsumerHost>) -> Self {
+        let next_auto_commit = Instant::now() + host.settings.auto_commit.unwrap_or_default();
+        Self { host, next_auto_commit, auto_committed: BTreeMap::new() }
+    }
+
+    /// Commits what was handed out, if the consumer is to do so by itself and it is time, or `is_due` anyway.
+    async fn auto_commit(&mut self, is_due: bool) {
+        let Some(interval) = self.host.settings.auto_commit else { return };
+        let now = Instant::now();
+        if self.host.settings.group.is_none() || (now < self.next_auto_commit && !is_due) {
+            return;
+        }
+        self.next_auto_commit = now + interval;
+        let mut positions = self.positions();
+        positions.offsets.retain(|it, position| self.auto_committed.get(it) != Some(&position.offset));
+        let offsets: Vec<(TopicPartition, Offset)> =
+            positions.iter().map(|(it, position)| (it.clone(), position.offset)).collect();
+        match self.host.commit(positions).await {
+            Ok(()) => self.auto_committed.extend(offsets),
+            // What was not committed is read again by whoever gets the partition; events say what becomes of it.
+            Err(error) => tracing::warn!(%error, "positions were not committed"),
+        }
+    }
+
     /// The next records, waiting for them. Rebalances are handled inside: positions that were not committed when a
     /// partition is given away are read again by whoever gets it. `None` once [`ConsumerStop::stop`] was called.
     ///
@@ -523,6 +572,21 @@ impl Consumer {
     }
 
     async fn next(&mut self, deadline: Option<Instant>) -> Result<Option<ConsumerEvent>, ConsumerError> {
+        self.auto_commit(false).await;
+        let next = self.next_unless_committed(deadline).await;
+        if let Ok(Some(ConsumerEvent::Revoking(_))) = next {
+            self.auto_commit(true).await;
+        }
+        if let Ok(Some(ConsumerEvent::Revoking(gone) | ConsumerEvent::Lost(gone))) = &next {
+            self.auto_committed.retain(|it, _| !gone.contains(it));
+        }
+        next
+    }
+
+    async fn next_unless_committed(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Option<ConsumerEvent>, ConsumerError> {
         let host = &self.host;
         {
             let inner = &mut *host.lock();
@@ -538,7 +602,7 @@ impl Consumer {
             if inner.is_stopped {
                 return Some(Ok(None));
             }
-            match inner.next_group_event() {
+            match inner.next_group_event(&host.cluster.metrics) {
                 Some(Event::Revoking(partitions)) => return Some(Ok(Some(ConsumerEvent::Revoking(partitions)))),
                 Some(Event::Assigned(partitions, userdata)) => {
                     return Some(Ok(Some(ConsumerEvent::Assigned(partitions, userdata))));
@@ -550,6 +614,7 @@ impl Consumer {
                 return Some(Err(error));
             }
             let taken = inner.fetcher.take(records_max)?;
+            host.cluster.metrics.handle_records_consumed(taken.records.len());
             let group = group_metadata(inner, &host.settings);
             let positions = Positions::of(group, taken.positions, renewal(host, inner));
             Some(Ok(Some(ConsumerEvent::Batch(Batch::new(taken.records, positions)))))
@@ -596,6 +661,29 @@ impl Consumer {
         let inner = self.host.lock();
         let renewal = renewal(&self.host, &inner);
         Positions::of(group_metadata(&inner, &self.host.settings), inner.fetcher.positions(), renewal)
+    }
+
+    /// How many offsets lie between a partition's position and its end at this consumer's isolation, as the last fetch saw
+    /// it; `None` before one has. Control records and aborted records count too, and go with the next batch.
+    #[must_use]
+    pub fn lag(&self, topic_partition: &TopicPartition) -> Option<i64> {
+        let inner = self.host.lock();
+        let end = inner.fetcher.end(topic_partition)?;
+        let position = inner.fetcher.position(topic_partition)?;
+        Some(end.saturating_sub(position.offset).max(0))
+    }
+
+    /// A handle that commits positions while the consumer is elsewhere, for instance in a [`BatchStream`].
+    #[must_use]
+    pub fn committer(&self) -> Committer {
+        Committer { host: Arc::clone(&self.host) }
+    }
+
+    /// The batches as a stream, which ends once [`ConsumerStop::stop`] was called. Rebalances are handled inside, as in
+    /// [`next_batch`](Self::next_batch).
+    #[must_use]
+    pub fn into_stream(self) -> BatchStream {
+        BatchStream { next: Some(next_of(self)) }
     }
 
     /// The end of a partition at this consumer's isolation, as the last fetch saw it.
@@ -662,7 +750,8 @@ impl Consumer {
             | Position::Earliest
             | Position::Latest
             | Position::Offset(_)
-            | Position::Timestamp(_) => Ok(()),
+            | Position::Timestamp(_)
+            | Position::Ago(_) => Ok(()),
         }
     }
 
@@ -673,8 +762,14 @@ impl Consumer {
         }
     }
 
+    /// Whether it commits by itself.
+    pub(crate) fn has_auto_commit(&self) -> bool {
+        self.host.settings.auto_commit.is_some()
+    }
+
     /// Goes back to what the group has committed in every partition, or to where reading began if it has nothing: call
     /// it after a transaction was aborted. Waits until the places are known.
+    #[tracing::instrument(level = "debug", skip_all)]
     pub async fn rewind(&mut self) -> Result<(), ConsumerError> {
         self.check(Position::Committed)?;
         let host = &self.host;
@@ -739,7 +834,8 @@ impl Consumer {
         self.end(true).await
     }
 
-    async fn end(self, leave: bool) -> Result<(), ConsumerError> {
+    async fn end(mut self, leave: bool) -> Result<(), ConsumerError> {
+        self.auto_commit(true).await;
         let host = &self.host;
         {
             let mut inner = host.lock();
@@ -808,6 +904,79 @@ impl Drop for Away<'_> {
         let now = self.host.cluster.clock.now();
         if let Some(membership) = &mut self.host.lock().membership {
             membership.handle_user_left(now);
+        }
+    }
+}
+
+/// Commits positions from elsewhere than where the consumer is.
+#[derive(Clone, Debug)]
+pub struct Committer {
+    host: Arc<ConsumerHost>,
+}
+
+impl Committer {
+    /// As [`Consumer::commit`].
+    pub async fn commit(&self, positions: Positions) -> Result<(), ConsumerError> {
+        self.host.commit(positions).await
+    }
+}
+
+type NextBatch = Pin<Box<dyn Future<Output = (Consumer, Result<Option<Batch>, ConsumerError>)> + Send>>;
+
+fn next_of(mut consumer: Consumer) -> NextBatch {
+    Box::pin(async move {
+        let next = consumer.next_batch().await;
+        (consumer, next)
+    })
+}
+
+/// A consumer's batches as a [`Stream`]. An error does not end it.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), atonce_client::Error> {
+/// # async fn next(stream: &mut atonce_client::BatchStream) -> Option<Result<atonce_client::Batch, atonce_client::ConsumerError>> {
+/// #     std::future::poll_fn(|context| futures_core::Stream::poll_next(std::pin::Pin::new(&mut *stream), context)).await
+/// # }
+/// let client = atonce_client::Client::builder("localhost:9092").connect().await?;
+/// let consumer = client.consumer().group("payments").subscribe(["orders"]).await?;
+/// let committer = consumer.committer();
+/// let mut stream = consumer.into_stream();
+/// // `next` is that of `futures::StreamExt`.
+/// while let Some(batch) = next(&mut stream).await {
+///     committer.commit(batch?.positions()).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct BatchStream {
+    next: Option<NextBatch>,
+}
+
+impl std::fmt::Debug for BatchStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchStream").finish_non_exhaustive()
+    }
+}
+
+impl Stream for BatchStream {
+    type Item = Result<Batch, ConsumerError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(next) = &mut self.next else { return Poll::Ready(None) };
+        let Poll::Ready((consumer, batch)) = next.as_mut().poll(context) else { return Poll::Pending };
+        match batch {
+            Ok(Some(batch)) => {
+                self.next = Some(next_of(consumer));
+                Poll::Ready(Some(Ok(batch)))
+            }
+            Ok(None) | Err(ConsumerError::Closed) => {
+                self.next = None;
+                Poll::Ready(None)
+            }
+            Err(error) => {
+                self.next = Some(next_of(consumer));
+                Poll::Ready(Some(Err(error)))
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use atonce_client_core::fetch::{
     PartitionReply, Position,
 };
 use atonce_client_core::membership::{Event, Membership, MembershipConfig};
-use atonce_client_core::metadata::Leader;
+use atonce_client_core::metadata::{Broker, Leader};
 use atonce_client_core::transaction::GroupMetadata;
 use atonce_kernel::chance::Chance;
 use atonce_kernel::{GroupId, MemberId, Monotonic, Offset, ProducerId, TopicId, TopicName, TopicPartition};
@@ -35,7 +35,8 @@ use crate::consumer::{ConsumerSettings, GroupProtocol, Positions};
 use crate::error::{AdminError, ConsumerError};
 use crate::link::Lost;
 use crate::member::{Member, MemberReply};
-use crate::producer_host::seed;
+use crate::metrics::Metrics;
+use crate::producer_host::{seed, wall_clock};
 
 /// How long to wait before what failed is asked again.
 const RETRY_BACKOFF: Duration = Duration::from_millis(100);
@@ -91,7 +92,7 @@ impl ConsumerHost {
             isolation: settings.isolation,
             offset_reset: settings.offset_reset,
             prefetch_bytes_max: settings.prefetch_bytes_max,
-            retry_backoff: RETRY_BACKOFF,
+            retry_backoff: cluster.retry_backoff(),
         });
         let membership = match (&interest, &settings.group) {
             (Some(_), Some(group)) => Some(member(group, &settings, now)),
@@ -571,6 +572,9 @@ impl ConsumerHost {
                     Position::Earliest => OffsetSpec::Earliest,
                     Position::Latest => OffsetSpec::Latest,
                     Position::Timestamp(timestamp) => OffsetSpec::Timestamp(timestamp.0),
+                    Position::Ago(duration) => OffsetSpec::Timestamp(
+                        wall_clock().0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)),
+                    ),
                     Position::Committed | Position::Offset(_) => return None,
                 };
                 Some((lookup.topic_partition.clone(), spec))
@@ -613,6 +617,7 @@ impl ConsumerHost {
             // No session: each fetch says all it wants.
             session_id: 0,
             session_epoch: -1,
+            rack_id: settings.rack.clone().unwrap_or_default(),
             topics: topics
                 .into_iter()
                 .enumerate()
@@ -640,6 +645,11 @@ impl ConsumerHost {
 
     fn read_fetched(&self, response: FetchResponse, version: i16) -> Vec<(TopicPartition, PartitionReply)> {
         let mut replies = Vec::new();
+        let endpoints: Vec<(i32, Broker)> = response
+            .node_endpoints
+            .into_iter()
+            .map(|it| (it.node_id, Broker { host: it.host, port: it.port, rack: it.rack }))
+            .collect();
         for topic in response.responses {
             let name = if version >= 13 {
                 self.cluster.with_metadata(|metadata| metadata.name_of(topic.topic_id).cloned())
@@ -651,9 +661,7 @@ impl ConsumerHost {
                 let topic_partition = TopicPartition::new(name.clone(), partition.partition_index);
                 let hint =
                     Leader { node: partition.current_leader.leader_id, epoch: partition.current_leader.leader_epoch };
-                if hint.node >= 0 {
-                    self.cluster.change_metadata(|metadata| metadata.handle_leader(&topic_partition, hint));
-                }
+                self.cluster.learn_leader(&topic_partition, hint, endpoints.iter().cloned());
                 let code = ErrorCode::from_wire(partition.error_code);
                 let reply = code.into_result().map(|()| Fetched {
                     high_watermark: partition.high_watermark,
@@ -665,6 +673,7 @@ impl ConsumerHost {
                         .map(|aborted| (ProducerId(aborted.producer_id), aborted.first_offset))
                         .collect(),
                     records: partition.records.unwrap_or_default(),
+                    preferred_read_replica: Some(partition.preferred_read_replica).filter(|node| *node >= 0),
                 });
                 replies.push((topic_partition, reply));
             }
@@ -712,7 +721,7 @@ impl Inner {
     }
 
     /// What the group says next, and what that makes of the partitions that are read.
-    pub(crate) fn next_group_event(&mut self) -> Option<Event> {
+    pub(crate) fn next_group_event(&mut self, metrics: &Metrics) -> Option<Event> {
         let event = self.membership.as_mut()?.poll_event()?;
         match &event {
             // What was held all the time is read on where it is; in eager rebalances nothing was.
@@ -720,6 +729,7 @@ impl Inner {
                 self.fetcher.retain(|it| partitions.contains(it));
                 self.held_since.retain(|it, _| partitions.contains(it));
                 self.assignments += 1;
+                metrics.handle_assigned();
                 for topic_partition in partitions {
                     if !self.fetcher.is_assigned(topic_partition) {
                         self.fetcher.assign(topic_partition.clone(), Position::Committed);

@@ -139,6 +139,9 @@ pub enum SendOffsetsError {
     /// The positions name no group.
     #[error("the positions belong to no group; give the consumer one")]
     NoGroup,
+    /// The consumer commits its positions by itself, before the transaction is: one that is aborted would lose its input.
+    #[error("the positions are of a consumer that commits them by itself; do not ask it to (`auto_commit`)")]
+    AutoCommitted,
     /// The transaction cannot go on.
     #[error(transparent)]
     Transaction(TransactionError),
@@ -453,7 +456,7 @@ impl SendOffsetsError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::NoGroup | Self::Closed => ErrorClass::InvalidConfiguration,
+            Self::NoGroup | Self::AutoCommitted | Self::Closed => ErrorClass::InvalidConfiguration,
             Self::Transaction(error) => error.class(),
             Self::TimedOut { .. } => ErrorClass::Abortable,
         }

@@ -9,6 +9,27 @@
 //!
 //! # The loop that reads, processes and writes, exactly once
 //!
+//! With everything that goes wrong in it handled inside ([`read_process_write`]):
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use atonce_client::{Client, ProducerRecord};
+//!
+//! let client = Client::builder("localhost:9092").connect().await?;
+//! let payments = client.read_process_write("payments").instance("1").from(["orders"]);
+//! let payments = payments.run(|batch, output| async move {
+//!     for record in batch {
+//!         output.send(ProducerRecord::to("receipts").key(record.key()).value(record.value())).await?;
+//!     }
+//!     Ok(())
+//! });
+//! payments.await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Step by step, for programs that need another order:
+//!
 //! ```no_run
 //! # async fn example() -> Result<(), atonce_client::Error> {
 //! use atonce_client::{Client, ProducerRecord};
@@ -29,8 +50,8 @@
 //! # }
 //! ```
 //!
-//! Read in this order: [`client`], [`record`], [`producer`], [`transaction`], [`consumer`], [`assignor`], [`admin`],
-//! [`error`], [`connector`].
+//! Read in this order: [`client`], [`record`], [`producer`], [`transaction`], [`consumer`], [`read_process_write`],
+//! [`assignor`], [`admin`], [`error`], [`connector`].
 
 pub mod admin;
 pub mod assignor;
@@ -44,8 +65,10 @@ mod fate;
 mod group_calls;
 mod link;
 mod member;
+pub mod metrics;
 pub mod producer;
 mod producer_host;
+pub mod read_process_write;
 pub mod record;
 pub mod transaction;
 
@@ -57,14 +80,16 @@ pub use assignor::{
 pub use client::{Client, ClientBuilder};
 pub use connector::{BrokerAddress, Connector, TcpConnector, Transport};
 pub use consumer::{
-    Batch, Consumer, ConsumerBuilder, ConsumerEvent, ConsumerStop, GroupMetadata, GroupProtocol, Isolation,
-    OffsetReset, Position, Positions,
+    Batch, BatchStream, Committer, Consumer, ConsumerBuilder, ConsumerEvent, ConsumerStop, GroupMetadata,
+    GroupProtocol, Isolation, OffsetReset, Position, Positions,
 };
 pub use error::{
     AbortError, AdminError, BeginError, CommitError, ConnectError, ConsumerError, Error, ErrorClass, Refusal,
     SendError, SendOffsetsError, StartError, TransactionError,
 };
-pub use producer::{Compression, Delivery, Producer, ProducerBuilder};
+pub use metrics::Metrics;
+pub use producer::{Compression, Delivery, Partitioner, Producer, ProducerBuilder};
+pub use read_process_write::{Output, ProcessError, ReadProcessWrite, RunError};
 pub use record::{ConsumerRecord, Header, Payload, ProducerRecord, RecordMetadata};
 pub use transaction::{
     OwnedTransaction, Settled, Statistics, Transaction, TransactionalProducer, TransactionalProducerBuilder,

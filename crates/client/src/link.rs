@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use atonce_client_core::connection::{Connection, Versions};
+use atonce_kernel::Monotonic;
 use atonce_protocol::frame::{FrameSplitter, RequestHeader, encode_request};
 use atonce_protocol::messages::api_versions_request::ApiVersionsRequest;
 use atonce_protocol::messages::api_versions_response::ApiVersionsResponse;
@@ -18,8 +19,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
-use crate::cluster::Clock;
-use crate::connector::{BrokerAddress, Connector, Transport};
+use crate::cluster::{Clock, Settings};
+use crate::connector::{BrokerAddress, Transport};
+use crate::metrics::Metrics;
 
 /// The largest answer that is taken: above the most that a fetch asks for, with room for one oversized batch.
 const FRAME_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -62,22 +64,37 @@ pub(crate) struct Link {
     versions: Versions,
     is_dead: Arc<AtomicBool>,
     client_id: String,
+    clock: Clock,
+    metrics: Arc<Metrics>,
 }
 
 /// An answer to come.
 pub(crate) struct Reply<M> {
     receiver: oneshot::Receiver<Result<Bytes, Lost>>,
     version: i16,
+    request: &'static str,
+    asked_at: Monotonic,
+    clock: Clock,
+    metrics: Arc<Metrics>,
     _message: std::marker::PhantomData<fn() -> M>,
 }
 
 impl<M: Message> Reply<M> {
     /// Waits for it.
     pub(crate) async fn wait(self) -> Result<(M, i16), Lost> {
-        let body = match self.receiver.await {
-            Ok(answer) => answer?,
-            Err(_) => return Err(Lost::sent("the connection was closed before the answer")),
+        let answer = self.receiver.await;
+        let body = match answer {
+            Ok(Ok(body)) => body,
+            Ok(Err(lost)) => {
+                self.metrics.handle_lost(self.request);
+                return Err(lost);
+            }
+            Err(_) => {
+                self.metrics.handle_lost(self.request);
+                return Err(Lost::sent("the connection was closed before the answer"));
+            }
         };
+        self.metrics.handle_answered(self.request, self.clock.now().since(self.asked_at));
         let message = M::decode(&mut Reader::new(body), self.version);
         // Trailing bytes are left alone: a newer broker may know more of this version than we do.
         message.map(|message| (message, self.version)).map_err(|error| Lost::sent(error.to_string()))
@@ -87,12 +104,14 @@ impl<M: Message> Reply<M> {
 impl Link {
     /// Connects, and agrees on versions.
     pub(crate) async fn open(
-        connector: &dyn Connector,
+        settings: &Settings,
         address: &BrokerAddress,
-        client_id: &str,
-        timeout: Duration,
         clock: Clock,
+        metrics: &Arc<Metrics>,
     ) -> Result<Arc<Self>, Lost> {
+        let Settings { connector, client_id, connect_timeout: timeout, idle_max, .. } = settings;
+        let timeout = *timeout;
+        metrics.handle_connecting();
         let opened = tokio::time::timeout(timeout, async {
             let mut transport = connector.connect(address).await.map_err(|error| Lost::unsent(error.to_string()))?;
             let versions = agree(&mut transport, client_id).await?;
@@ -102,15 +121,23 @@ impl Link {
             Ok(opened) => opened.map_err(|lost: Lost| Lost::unsent(format!("{address}: {}", lost.cause)))?,
             Err(_) => return Err(Lost::unsent(format!("{address}: no connection after {timeout:?}"))),
         };
+        metrics.handle_connected();
         let (asks, receiver) = mpsc::unbounded_channel();
         let is_dead = Arc::new(AtomicBool::new(false));
-        let driver = Driver { address: address.clone(), clock, connection: Connection::default() };
+        let driver = Driver {
+            address: address.clone(),
+            clock,
+            connection: Connection::default(),
+            idle_max: *idle_max,
+            metrics: Arc::clone(metrics),
+        };
         let dead = Arc::clone(&is_dead);
         tokio::spawn(async move {
             driver.run(transport, receiver, &dead).await;
             dead.store(true, Ordering::Release);
         });
-        Ok(Arc::new(Self { asks, versions, is_dead, client_id: client_id.to_owned() }))
+        let (client_id, metrics) = (client_id.clone(), Arc::clone(metrics));
+        Ok(Arc::new(Self { asks, versions, is_dead, client_id, clock, metrics }))
     }
 
     /// What the broker can do.
@@ -138,7 +165,16 @@ impl Link {
         let (reply, receiver) = oneshot::channel();
         let ask = Ask { frame, key: R::KEY, version, timeout, reply };
         self.asks.send(ask).map_err(|_| Lost::unsent("the connection is closed"))?;
-        Ok(Reply { receiver, version, _message: std::marker::PhantomData })
+        self.metrics.handle_asked(R::NAME);
+        Ok(Reply {
+            receiver,
+            version,
+            request: R::NAME,
+            asked_at: self.clock.now(),
+            clock: self.clock,
+            metrics: Arc::clone(&self.metrics),
+            _message: std::marker::PhantomData,
+        })
     }
 }
 
@@ -189,6 +225,9 @@ struct Driver {
     address: BrokerAddress,
     clock: Clock,
     connection: Connection<oneshot::Sender<Result<Bytes, Lost>>>,
+    /// How long nothing may happen before the connection is closed.
+    idle_max: Duration,
+    metrics: Arc<Metrics>,
 }
 
 impl Driver {
@@ -212,8 +251,13 @@ impl Driver {
         let splitter = FrameSplitter::new(FRAME_BYTES_MAX);
         let mut received = BytesMut::with_capacity(16 * 1024);
         let mut unsent: VecDeque<Bytes> = VecDeque::new();
+        let mut busy_at = self.clock.now();
         loop {
             let deadline = self.connection.poll_timeout();
+            let is_idle = unsent.is_empty() && self.connection.in_flight() == 0;
+            if !is_idle {
+                busy_at = self.clock.now();
+            }
             tokio::select! {
                 ask = asks.recv() => match ask {
                     Some(ask) => unsent.push_back(self.register(ask)),
@@ -224,7 +268,7 @@ impl Driver {
                 {
                     match written {
                         Ok(0) => return "the broker takes no more bytes".to_owned(),
-                        Ok(_) => {}
+                        Ok(bytes) => self.metrics.handle_bytes_sent(bytes),
                         Err(error) => return error.to_string(),
                     }
                     if unsent.front().is_some_and(|front| !front.has_remaining()) {
@@ -237,7 +281,7 @@ impl Driver {
                 read = reader.read_buf(&mut received) => {
                     match read {
                         Ok(0) => return "closed by the broker".to_owned(),
-                        Ok(_) => {}
+                        Ok(bytes) => self.metrics.handle_bytes_received(bytes),
                         Err(error) => return error.to_string(),
                     }
                     if let Err(cause) = self.answer(&splitter, &mut received) {
@@ -245,6 +289,10 @@ impl Driver {
                     }
                 },
                 () = self.clock.sleep_until(deadline) => return "no answer in time".to_owned(),
+                // Sooner than a firewall in between forgets it, and says nothing.
+                () = self.clock.sleep_until(Some(busy_at + self.idle_max)), if is_idle => {
+                    return "nothing was asked for a long time".to_owned();
+                }
             }
         }
     }

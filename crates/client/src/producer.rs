@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use atonce_kernel::TopicName;
+
 use crate::client::Client;
 use crate::error::{SendError, StartError};
 use crate::producer_host::ProducerHost;
@@ -10,6 +12,35 @@ use crate::record::ProducerRecord;
 
 pub use crate::fate::Delivery;
 pub use atonce_protocol::records::Compression;
+
+/// Chooses partitions instead of Kafka's default, which is murmur2 of the key, and stickily without one.
+///
+/// ```
+/// use atonce_client::{Partitioner, TopicName};
+///
+/// /// Customers by their first letter.
+/// struct ByLetter;
+///
+/// impl Partitioner for ByLetter {
+///     fn partition(&self, _: &TopicName, key: Option<&[u8]>, _: Option<&[u8]>, partitions: i32) -> Option<i32> {
+///         key.and_then(<[u8]>::first).map(|letter| i32::from(*letter) % partitions)
+///     }
+/// }
+/// ```
+pub trait Partitioner: Send + Sync + 'static {
+    /// The partition of a record of `topic`, from 0 up to and without `partitions`; `None` to stay with one partition until
+    /// its batch is full, then go to another.
+    fn partition(&self, topic: &TopicName, key: Option<&[u8]>, value: Option<&[u8]>, partitions: i32) -> Option<i32>;
+}
+
+#[derive(Clone)]
+pub(crate) struct OwnPartitioner(pub(crate) Arc<dyn Partitioner>);
+
+impl std::fmt::Debug for OwnPartitioner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OwnPartitioner")
+    }
+}
 
 /// What both kinds of producer are told about batches and time.
 #[derive(Clone, Debug)]
@@ -21,6 +52,7 @@ pub(crate) struct ProducerSettings {
     pub(crate) buffer_bytes_max: usize,
     pub(crate) delivery_timeout: Duration,
     pub(crate) max_block: Duration,
+    pub(crate) partitioner: Option<OwnPartitioner>,
 }
 
 impl Default for ProducerSettings {
@@ -33,6 +65,7 @@ impl Default for ProducerSettings {
             buffer_bytes_max: 32 * 1024 * 1024,
             delivery_timeout: Duration::from_secs(120),
             max_block: Duration::from_secs(60),
+            partitioner: None,
         }
     }
 }
@@ -80,6 +113,13 @@ macro_rules! producer_settings {
         #[must_use]
         pub fn delivery_timeout(mut self, timeout: std::time::Duration) -> Self {
             self.settings.delivery_timeout = timeout;
+            self
+        }
+
+        /// Who chooses the partitions of records that name none; Kafka's default way unless set.
+        #[must_use]
+        pub fn partitioner(mut self, partitioner: std::sync::Arc<dyn $crate::producer::Partitioner>) -> Self {
+            self.settings.partitioner = Some($crate::producer::OwnPartitioner(partitioner));
             self
         }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atonce_client_core::classify::{Operation, classify};
 use atonce_client_core::error::{RecordError, TransactionError};
-use atonce_client_core::metadata::Leader;
+use atonce_client_core::metadata::{Broker, Leader};
 use atonce_client_core::partitioner::{StickyPartitioner, partition_of_key};
 use atonce_client_core::producer::{
     Ack, BatchId, BatchReply, CallId, IdentityRequest, Outgoing, ProduceCall, Producer, ProducerConfig, Role,
@@ -40,6 +40,7 @@ use crate::cluster::{Cluster, CoordinatorOf, FindError, Lane};
 use crate::error::{SendError, StartError};
 use crate::fate::{Delivery, Fate};
 use crate::link::Lost;
+use crate::metrics::Metrics;
 use crate::producer::ProducerSettings;
 use crate::record::ProducerRecord;
 
@@ -81,6 +82,8 @@ pub(crate) struct Inner {
     sticky: StickyPartitioner,
     first_failure: Option<(TopicPartition, RecordError)>,
     is_closed: bool,
+    /// Whose turn it is to write, among those that were given one.
+    turn: u64,
 }
 
 impl Inner {
@@ -120,7 +123,7 @@ impl ProducerHost {
             batch_bytes_max: settings.batch_bytes_max,
             request_bytes_max: settings.request_bytes_max,
             delivery_timeout: settings.delivery_timeout,
-            retry_backoff: RETRY_BACKOFF,
+            retry_backoff: cluster.retry_backoff(),
         };
         let lane = cluster.new_lane();
         let inner = Inner {
@@ -129,6 +132,7 @@ impl ProducerHost {
             sticky: StickyPartitioner::new(Chance::from_seed(seed())),
             first_failure: None,
             is_closed: false,
+            turn: 0,
         };
         let host = Arc::new(Self {
             cluster,
@@ -160,6 +164,10 @@ impl ProducerHost {
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.work.notify_one();
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.cluster.metrics
     }
 
     /// Whether the driver has ended.
@@ -241,11 +249,27 @@ impl ProducerHost {
 
     // --- records ---
 
+    /// A turn to write: who has it may do so until [`close_turn`](Self::close_turn).
+    pub(crate) fn open_turn(&self) -> u64 {
+        self.lock().turn
+    }
+
+    /// Ends the turn: nothing that was sent in it, or still waits to be taken, gets in any more.
+    pub(crate) fn close_turn(&self) {
+        self.lock().turn += 1;
+        self.change.notify_waiters();
+    }
+
     /// Takes a record in; waits for metadata and room.
     pub(crate) async fn send(&self, record: ProducerRecord) -> Result<Delivery, SendError> {
+        self.send_in_turn(record, None).await
+    }
+
+    /// As [`send`](Self::send), as long as it is `turn`.
+    pub(crate) async fn send_in_turn(&self, record: ProducerRecord, turn: Option<u64>) -> Result<Delivery, SendError> {
         // Nearly always there is room, and nothing to wait for.
         if let Some(partitions) = self.cluster.with_metadata(|metadata| metadata.partition_count(&record.topic))
-            && let Appending::Done(result) = self.try_append(&record, partitions)
+            && let Appending::Done(result) = self.try_append(&record, partitions, turn)
         {
             return result;
         }
@@ -259,7 +283,7 @@ impl ProducerHost {
                 self.look_up(&record, deadline).await?;
                 continue;
             };
-            match self.try_append(&record, partitions) {
+            match self.try_append(&record, partitions, turn) {
                 Appending::Done(result) => return result,
                 Appending::NotThere => self.look_up(&record, deadline).await?,
                 Appending::Full => {
@@ -291,10 +315,10 @@ impl ProducerHost {
         Ok(())
     }
 
-    fn try_append(&self, record: &ProducerRecord, partitions: i32) -> Appending {
+    fn try_append(&self, record: &ProducerRecord, partitions: i32, turn: Option<u64>) -> Appending {
         let now = self.cluster.clock.now();
         let mut inner = self.lock();
-        if inner.is_closed {
+        if inner.is_closed || turn.is_some_and(|turn| turn != inner.turn) {
             return Appending::Done(Err(SendError::Closed));
         }
         if let Some(manager) = inner.machine.transaction() {
@@ -314,10 +338,13 @@ impl ProducerHost {
         if inner.machine.buffered_bytes() >= self.settings.buffer_bytes_max {
             return Appending::Full;
         }
-        let partition = match (record.partition, &record.key) {
+        let own = self.settings.partitioner.as_ref().filter(|_| record.partition.is_none());
+        let drawn = own
+            .and_then(|own| own.0.partition(&record.topic, record.key.as_deref(), record.value.as_deref(), partitions));
+        let partition = match (record.partition.or(drawn), &record.key) {
             (Some(partition), _) => partition,
-            (None, Some(key)) => partition_of_key(key, partitions),
-            (None, None) => inner.sticky.partition(&record.topic, partitions),
+            (None, Some(key)) if own.is_none() => partition_of_key(key, partitions),
+            (None, _) => inner.sticky.partition(&record.topic, partitions),
         };
         if !(0..partitions).contains(&partition) {
             return Appending::NotThere;
@@ -333,7 +360,7 @@ impl ProducerHost {
                 return Appending::Done(Err(SendError::TooLarge { topic_partition, bytes, bytes_max }));
             }
         };
-        if appended.has_closed_another && record.partition.is_none() && record.key.is_none() {
+        if appended.has_closed_another {
             inner.sticky.handle_batch_closed(&record.topic, partition, partitions);
         }
         let fate = if appended.is_first {
@@ -449,7 +476,7 @@ impl ProducerHost {
                     outgoing.push(next);
                 }
             });
-            settle(&mut inner);
+            settle(&mut inner, &self.cluster.metrics);
             inner.machine.poll_timeout(now)
         };
         self.change.notify_waiters();
@@ -502,7 +529,7 @@ impl ProducerHost {
             }
             Completion::Refreshed => inner.machine.handle_metadata(now),
         }
-        settle(&mut inner);
+        settle(&mut inner, &self.cluster.metrics);
     }
 
     // --- coordinators ---
@@ -669,8 +696,9 @@ impl ProducerHost {
 }
 
 /// Tells the futures of records what became of them.
-fn settle(inner: &mut Inner) {
+fn settle(inner: &mut Inner, metrics: &Metrics) {
     while let Some(done) = inner.machine.poll_done() {
+        metrics.handle_records_done(done.count, done.result.is_ok());
         if let Err(error) = &done.result
             && inner.first_failure.is_none()
         {
@@ -788,6 +816,11 @@ impl ProducerHost {
 
     fn read_answer(&self, response: ProduceResponse, version: i16) -> Vec<(TopicPartition, BatchReply)> {
         let mut replies = Vec::new();
+        let endpoints: Vec<(i32, Broker)> = response
+            .node_endpoints
+            .into_iter()
+            .map(|it| (it.node_id, Broker { host: it.host, port: it.port, rack: it.rack }))
+            .collect();
         for topic in response.responses {
             let name = if version >= 13 {
                 self.cluster.with_metadata(|metadata| metadata.name_of(topic.topic_id).cloned())
@@ -800,9 +833,7 @@ impl ProducerHost {
                 let topic_partition = TopicPartition::new(name.clone(), partition.index);
                 let hint =
                     Leader { node: partition.current_leader.leader_id, epoch: partition.current_leader.leader_epoch };
-                if hint.node >= 0 {
-                    self.cluster.change_metadata(|metadata| metadata.handle_leader(&topic_partition, hint));
-                }
+                self.cluster.learn_leader(&topic_partition, hint, endpoints.iter().cloned());
                 let reply = match ErrorCode::from_wire(partition.error_code) {
                     ErrorCode::None => Ok(Ack {
                         base_offset: (partition.base_offset >= 0).then_some(partition.base_offset),
@@ -819,7 +850,7 @@ impl ProducerHost {
 }
 
 /// Wall-clock time, for records that bring none.
-fn wall_clock() -> Timestamp {
+pub(crate) fn wall_clock() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -37,6 +37,13 @@ impl TransactionalProducerBuilder {
 
     producer_settings!();
 
+    /// Another id than the one it was made with.
+    #[must_use]
+    pub fn transactional_id(mut self, id: impl Into<TransactionalId>) -> Self {
+        self.transactional_id = id.into();
+        self
+    }
+
     /// After how long the coordinator aborts a transaction that was not ended; 1 minute unless set. The broker has a
     /// maximum (`transaction.max.timeout.ms`).
     #[must_use]
@@ -108,6 +115,11 @@ impl TransactionalProducer {
         self.settle().await.map(|_| ())
     }
 
+    pub(crate) fn host(&self) -> Arc<ProducerHost> {
+        Arc::clone(&self.host)
+    }
+
+    #[tracing::instrument(level = "debug", name = "begin", skip_all, fields(transactional_id = %self.transactional_id))]
     async fn open(&mut self) -> Result<Option<Settled>, BeginError> {
         let protocol = self.host.protocol();
         self.wait_until_ready(|manager| manager.begin(protocol)).await?;
@@ -123,6 +135,7 @@ impl TransactionalProducer {
         let ready = host.wait_until(host.deadline(), |inner| {
             let manager = inner.transaction();
             if let Some(ended) = manager.take_ended() {
+                count(host, &ended);
                 *settled = Some(ended.settled);
             }
             match manager.state() {
@@ -156,7 +169,11 @@ impl TransactionalProducer {
         })
     }
 
+    #[tracing::instrument(level = "debug", skip_all, fields(transactional_id = %self.transactional_id))]
     async fn send_offsets(&self, positions: Positions) -> Result<(), SendOffsetsError> {
+        if positions.are_auto_committed() {
+            return Err(SendOffsetsError::AutoCommitted);
+        }
         let (group, offsets) = positions.into_parts();
         let group = group.ok_or(SendOffsetsError::NoGroup)?;
         let host = &self.host;
@@ -204,6 +221,7 @@ impl TransactionalProducer {
         }
     }
 
+    #[tracing::instrument(level = "debug", skip_all, fields(transactional_id = %self.transactional_id))]
     async fn commit(&self) -> Result<(), CommitError> {
         let host = &self.host;
         let asked = host.lock().transaction().end(Outcome::Commit);
@@ -214,6 +232,7 @@ impl TransactionalProducer {
         let ended = host.wait_until(host.deadline(), |inner| {
             let manager = inner.transaction();
             if let Some(ended) = manager.take_ended() {
+                count(host, &ended);
                 return Some(committed(ended));
             }
             match manager.state() {
@@ -231,6 +250,7 @@ impl TransactionalProducer {
         ended.await.unwrap_or_else(|| Err(CommitError::InDoubt { waited: host.settings.max_block }))
     }
 
+    #[tracing::instrument(level = "debug", skip_all, fields(transactional_id = %self.transactional_id))]
     async fn abort(&self) -> Result<(), AbortError> {
         let host = &self.host;
         let asked = host.lock().transaction().end(Outcome::Abort);
@@ -241,6 +261,7 @@ impl TransactionalProducer {
         let ended = host.wait_until(host.deadline(), |inner| {
             let manager = inner.transaction();
             if let Some(ended) = manager.take_ended() {
+                count(host, &ended);
                 return Some(ended.error.map_or(Ok(()), |error| Err(AbortError::Transaction(error))));
             }
             match manager.state() {
@@ -280,6 +301,14 @@ fn look(manager: &TransactionManager) -> Going {
             Going::Wait
         }
     }
+}
+
+fn count(host: &ProducerHost, ended: &Ended) {
+    host.metrics().handle_transaction_ended(match ended.settled {
+        Settled::Committed => "committed",
+        Settled::Aborted => "aborted",
+        Settled::Unknown => "unknown",
+    });
 }
 
 fn committed(ended: Ended) -> Result<(), CommitError> {
@@ -337,6 +366,15 @@ impl Transaction<'_> {
     #[must_use]
     pub fn settled(&self) -> Option<Settled> {
         self.settled
+    }
+
+    /// Why it cannot be committed, if that is known by now.
+    #[must_use]
+    pub fn failure(&self) -> Option<TransactionError> {
+        match look(self.producer.host.lock().transaction()) {
+            Going::Failed(error) => Some(error),
+            Going::On | Going::Wait => None,
+        }
     }
 
     /// Takes a record into the transaction; waits for room, not for the broker.

@@ -15,6 +15,7 @@ use atonce_client::{
 /// A client, and names that no other test has.
 pub struct World {
     pub client: Client,
+    pub servers: String,
     pub suffix: String,
     _broker: Option<Broker>,
 }
@@ -32,10 +33,11 @@ impl World {
                 (broker.bootstrap_servers(), Some(broker))
             }
         };
-        let client = Client::builder(servers).client_id("atonce-test").connect().await.expect("the broker is there");
+        let client =
+            Client::builder(servers.clone()).client_id("atonce-test").connect().await.expect("the broker is there");
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_millis();
         let suffix = format!("{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { client, suffix, _broker: broker }
+        Self { client, servers, suffix, _broker: broker }
     }
 
     pub fn name(&self, what: &str) -> String {

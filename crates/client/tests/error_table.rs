@@ -1,0 +1,245 @@
+//! What a user sees of each error code, for each operation: krafka's fake broker answers one request with it, and the
+//! whole is written down in `testdata/what_errors_do.txt`.
+//!
+//! Besides the table, three things must hold of every case. What the client's own table calls retriable is not seen at
+//! all. Whoever does what an error's class says goes on. And what an error says did not happen did not happen.
+//!
+//! Regenerate with `ATONCE_REGENERATE=1`, and review the difference.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use atonce_client::error::{Operation, Verdict, classify};
+use atonce_client::{
+    Client, Error, ErrorClass, ErrorCode, GroupMetadata, GroupProtocol, OffsetReset, Positions, ProducerRecord,
+    TopicPartition, TransactionalProducer,
+};
+use krafka::testing::{ApiKey, Control, FakeBroker};
+use tokio::sync::Semaphore;
+
+/// Far more than a case needs: whoever is still there is stuck.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// How many cases run at once.
+const AT_ONCE: usize = 48;
+
+async fn fake() -> (FakeBroker, Client) {
+    let broker = FakeBroker::start().await.expect("starts");
+    // The old protocol has all of the requests.
+    broker.set_transaction_version(1);
+    broker.create_topic("t", 1);
+    let builder = Client::builder(broker.bootstrap_servers()).request_timeout(Duration::from_secs(2));
+    let builder = builder.retry_backoff(Duration::from_millis(5)).retry_backoff_max(Duration::from_millis(20));
+    let client = builder.connect().await.expect("the fake broker is there");
+    (broker, client)
+}
+
+fn inject(broker: &FakeBroker, api: ApiKey, code: ErrorCode) {
+    let code = krafka::error::ErrorCode::from_i16(code.to_i16());
+    broker.on_once(api, move |_| Control::Error(code));
+}
+
+async fn start(client: &Client) -> Result<TransactionalProducer, Error> {
+    Ok(client.transactional_producer("id").max_block(Duration::from_secs(5)).start().await?)
+}
+
+async fn one_transaction(producer: &mut TransactionalProducer, value: &str) -> Result<(), Error> {
+    let transaction = producer.begin().await?;
+    drop(transaction.send(ProducerRecord::to("t").partition(0).value(value.to_owned())).await?);
+    transaction.flush().await?;
+    let mut positions = Positions::new(GroupMetadata::without_member("g"));
+    positions.insert(TopicPartition::new("t", 0), 1);
+    transaction.send_offsets(positions).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+fn committed(broker: &FakeBroker) -> Vec<String> {
+    let records = broker.committed_records("t").expect("can be read");
+    let text = |value: Option<_>| -> String {
+        let value: bytes::Bytes = value.expect("a value");
+        String::from_utf8(value.to_vec()).expect("text")
+    };
+    records.iter().map(|record| text(record.value.clone())).collect()
+}
+
+fn told(result: &Result<(), Error>) -> &'static str {
+    match result.as_ref().map_err(Error::class) {
+        Ok(()) => "-",
+        Err(ErrorClass::Retriable) => "retriable",
+        Err(ErrorClass::RefreshRetriable) => "refresh-retriable",
+        Err(ErrorClass::Abortable) => "abortable",
+        Err(ErrorClass::ApplicationRecoverable) => "application-recoverable",
+        Err(ErrorClass::InvalidConfiguration) => "invalid-configuration",
+    }
+}
+
+async fn in_a_transaction(operation: Operation, api: ApiKey, code: ErrorCode) -> &'static str {
+    let case = format!("{operation} answered {code}");
+    let (broker, client) = fake().await;
+    inject(&broker, api, code);
+    let mut producer = None;
+    let first = async {
+        let producer = producer.insert(start(&client).await?);
+        one_transaction(producer, "a").await
+    };
+    let first: Result<(), Error> = first.await;
+    let seen = told(&first);
+    let is_there = committed(&broker).contains(&"a".to_owned());
+    match &first {
+        // The broker claims that it has the record already.
+        Ok(()) if code == ErrorCode::DuplicateSequenceNumber => {}
+        Ok(()) => assert!(is_there, "{case}: it is said to be committed"),
+        Err(error) => assert!(error.may_have_taken_effect() || !is_there, "{case}: {error}, but it is committed"),
+    }
+    if let Err(error) = &first {
+        // Do as the class says.
+        let again = match (error.class(), producer) {
+            (ErrorClass::Abortable | ErrorClass::Retriable | ErrorClass::RefreshRetriable, Some(mut producer)) => {
+                one_transaction(&mut producer, "b").await
+            }
+            (_, _) => match start(&client).await {
+                Ok(mut producer) => one_transaction(&mut producer, "b").await,
+                Err(error) => Err(error),
+            },
+        };
+        again.unwrap_or_else(|again| panic!("{case}: {error}; and doing as it says: {again}"));
+    }
+    let values = committed(&broker);
+    let mut once = values.clone();
+    once.dedup();
+    assert_eq!(values, once, "{case}");
+    seen
+}
+
+async fn in_a_group(operation: Operation, api: ApiKey, code: ErrorCode) -> &'static str {
+    let case = format!("{operation} answered {code}");
+    let (broker, client) = fake().await;
+    let producer = client.producer().start().await.expect("starts");
+    drop(producer.send(ProducerRecord::to("t").partition(0).value("a")).await.expect("is taken"));
+    producer.close().await.expect("is written");
+    if matches!(operation, Operation::Metadata | Operation::FindCoordinator) {
+        // Those have been asked by now; another client asks anew.
+        drop(client);
+    }
+    let builder = Client::builder(broker.bootstrap_servers()).request_timeout(Duration::from_secs(2));
+    let builder = builder.retry_backoff(Duration::from_millis(5)).retry_backoff_max(Duration::from_millis(20));
+    let client = builder.connect().await.expect("the fake broker is there");
+    inject(&broker, api, code);
+    let mut first: Result<(), Error> = Ok(());
+    for attempt in 0..2 {
+        let builder = client.consumer().group("g").auto_offset_reset(OffsetReset::Earliest);
+        let builder = builder.call_timeout(Duration::from_secs(3)).heartbeat_interval(Duration::from_millis(10));
+        let protocol = match operation {
+            Operation::ConsumerGroupHeartbeat => GroupProtocol::Consumer,
+            _ => GroupProtocol::Classic,
+        };
+        let mut consumer = builder.group_protocol(protocol).subscribe(["t"]).await.expect("starts");
+        let reading = async {
+            loop {
+                let Some(batch) = consumer.next_batch().await? else { continue };
+                if batch.is_empty() {
+                    continue;
+                }
+                assert_eq!(batch.len(), 1, "{case}");
+                if operation == Operation::Heartbeat && broker.request_count(ApiKey::Heartbeat) == 0 {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                consumer.commit(batch.positions()).await?;
+                return Ok::<(), Error>(());
+            }
+        };
+        let read = reading.await;
+        if attempt == 1 {
+            read.unwrap_or_else(|error| panic!("{case}: also a new consumer fails: {error}"));
+        } else if read.is_ok() {
+            break;
+        } else {
+            first = read;
+        }
+    }
+    told(&first)
+}
+
+const IN_A_TRANSACTION: &[(Operation, ApiKey)] = &[
+    (Operation::InitProducerId, ApiKey::InitProducerId),
+    (Operation::AddPartitionsToTxn, ApiKey::AddPartitionsToTxn),
+    (Operation::Produce, ApiKey::Produce),
+    (Operation::AddOffsetsToTxn, ApiKey::AddOffsetsToTxn),
+    (Operation::TxnOffsetCommit, ApiKey::TxnOffsetCommit),
+    (Operation::EndTxn, ApiKey::EndTxn),
+];
+
+const IN_A_GROUP: &[(Operation, ApiKey)] = &[
+    (Operation::FindCoordinator, ApiKey::FindCoordinator),
+    (Operation::Metadata, ApiKey::Metadata),
+    (Operation::JoinGroup, ApiKey::JoinGroup),
+    (Operation::SyncGroup, ApiKey::SyncGroup),
+    (Operation::Heartbeat, ApiKey::Heartbeat),
+    (Operation::OffsetFetch, ApiKey::OffsetFetch),
+    (Operation::ListOffsets, ApiKey::ListOffsets),
+    (Operation::Fetch, ApiKey::Fetch),
+    (Operation::OffsetCommit, ApiKey::OffsetCommit),
+    (Operation::ConsumerGroupHeartbeat, ApiKey::ConsumerGroupHeartbeat),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_error_code_of_every_operation_does_what_is_written_down() {
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
+    let mut cases = tokio::task::JoinSet::new();
+    for code in ErrorCode::ALL.iter().copied().filter(|code| code.is_error()) {
+        // What the fake broker cannot say.
+        if krafka::error::ErrorCode::from_i16(code.to_i16()) as i16 != code.to_i16() {
+            continue;
+        }
+        let transactional = IN_A_TRANSACTION.iter().map(|case| (true, *case));
+        for (is_transactional, (operation, api)) in transactional.chain(IN_A_GROUP.iter().map(|case| (false, *case))) {
+            let permits = Arc::clone(&permits);
+            cases.spawn(async move {
+                let _permit = permits.acquire_owned().await.expect("is not closed");
+                let case = async {
+                    if is_transactional {
+                        in_a_transaction(operation, api, code).await
+                    } else {
+                        in_a_group(operation, api, code).await
+                    }
+                };
+                let seen = tokio::time::timeout(STUCK, case).await;
+                let seen = seen.unwrap_or_else(|_| panic!("{operation} answered {code}: stuck"));
+                (operation, code, seen)
+            });
+        }
+    }
+    let mut table: BTreeMap<Operation, BTreeMap<i16, (ErrorCode, &'static str)>> = BTreeMap::new();
+    let mut failures = Vec::new();
+    while let Some(case) = cases.join_next().await {
+        match case {
+            Ok((operation, code, seen)) => {
+                drop(table.entry(operation).or_default().insert(code.to_i16(), (code, seen)))
+            }
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    assert!(failures.is_empty(), "{} cases failed", failures.len());
+
+    let mut text = String::from(
+        "# What a user sees when one request is answered with a code: nothing (-), or an error's class.\n",
+    );
+    for (operation, codes) in &table {
+        for (code, seen) in codes.values() {
+            let verdict = classify(*operation, *code);
+            if matches!(verdict, Verdict::Retry | Verdict::RefreshThenRetry) {
+                assert_eq!(*seen, "-", "{operation} answered {code}, which is to be tried again");
+            }
+            writeln!(text, "{operation} {} {seen}", code.name()).expect("writes to a string");
+        }
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/what_errors_do.txt");
+    if std::env::var_os("ATONCE_REGENERATE").is_some() {
+        std::fs::write(path, &text).expect("the table is written");
+    }
+    let kept = std::fs::read_to_string(path).expect("testdata/what_errors_do.txt is there");
+    assert_eq!(kept, text);
+}
