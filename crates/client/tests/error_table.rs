@@ -191,7 +191,7 @@ async fn every_error_code_of_every_operation_does_what_is_written_down() {
     let mut cases = tokio::task::JoinSet::new();
     for code in ErrorCode::ALL.iter().copied().filter(|code| code.is_error()) {
         // What the fake broker cannot say.
-        if krafka::error::ErrorCode::from_i16(code.to_i16()) as i16 != code.to_i16() {
+        if i16::from(krafka::error::ErrorCode::from_i16(code.to_i16())) != code.to_i16() {
             continue;
         }
         let transactional = IN_A_TRANSACTION.iter().map(|case| (true, *case));
