@@ -165,11 +165,12 @@ impl Link {
         let (reply, receiver) = oneshot::channel();
         let ask = Ask { frame, key: R::KEY, version, timeout, reply };
         self.asks.send(ask).map_err(|_| Lost::unsent("the connection is closed"))?;
-        self.metrics.handle_asked(R::NAME);
+        let request = R::NAME.strip_suffix("Request").unwrap_or(R::NAME);
+        self.metrics.handle_asked(request);
         Ok(Reply {
             receiver,
             version,
-            request: R::NAME,
+            request,
             asked_at: self.clock.now(),
             clock: self.clock,
             metrics: Arc::clone(&self.metrics),
