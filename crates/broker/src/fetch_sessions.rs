@@ -42,6 +42,7 @@ pub(crate) struct Asked {
     pub(crate) fetch_offset: i64,
     pub(crate) bytes_max: i32,
     pub(crate) leader_epoch: i32,
+    pub(crate) last_fetched_epoch: i32,
 }
 
 /// What one partition is answered, as far as a session cares.
@@ -344,6 +345,7 @@ mod tests {
             fetch_offset: 5,
             bytes_max: 100,
             leader_epoch: -1,
+            last_fetched_epoch: -1,
         };
         partitions.into_iter().map(asked).collect()
     }

@@ -81,10 +81,20 @@ pub use broker::{Broker, BrokerBuilder, NotRunning, StartError, StopError};
 pub use configuration::ConfigurationError;
 pub use disk::{StdDisk, StdFile};
 
+use atonce_log::IsolationLevel;
 use atonce_protocol::ErrorCode;
 
 /// The epoch of every partition's leader, and of both coordinators: there is one node, and it has always led.
 const LEADER_EPOCH: i32 = 0;
+
+/// What a request means by its isolation level. Kafka answers a level that nobody has with the code for what it does not expect.
+fn isolation_level(asked: i8) -> Result<IsolationLevel, ErrorCode> {
+    match asked {
+        0 => Ok(IsolationLevel::ReadUncommitted),
+        1 => Ok(IsolationLevel::ReadCommitted),
+        _ => Err(ErrorCode::UnknownServerError),
+    }
+}
 
 /// What a client is told whose idea of the leader's epoch (-1: none) is not ours.
 fn leader_epoch_error(known: i32) -> Option<ErrorCode> {

@@ -7,6 +7,8 @@ const LENGTH_MAX: usize = 249;
 pub(crate) const CONSUMER_OFFSETS: &str = "__consumer_offsets";
 /// States of transactions, as Kafka names the topic.
 pub(crate) const TRANSACTION_STATE: &str = "__transaction_state";
+/// The log of Kafka's controllers: there is none here, and nobody may make one.
+pub(crate) const CLUSTER_METADATA: &str = "__cluster_metadata";
 
 /// Whether only the broker may write to the topic.
 pub(crate) fn is_internal(name: &str) -> bool {

@@ -16,9 +16,13 @@ use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call, Reply};
 use crate::engine::Engine;
+use crate::topic_name;
 
 pub(super) const API: Api =
     Api { key: ApiKey::AddPartitionsToTxn, versions: 0..=5, run: |incoming| incoming.on_engine(handle) };
+
+/// The first version of brokers, which may add what is internal; a client may not.
+const FIRST_OF_BROKERS: i16 = 4;
 
 fn handle(
     engine: &mut Engine,
@@ -26,7 +30,7 @@ fn handle(
     request: AddPartitionsToTxnRequest,
     reply: Reply<AddPartitionsToTxnResponse>,
 ) {
-    let response = if call.version >= 4 {
+    let response = if call.version >= FIRST_OF_BROKERS {
         let results_by_transaction = request
             .transactions
             .into_iter()
@@ -60,6 +64,11 @@ fn run(
     let transactional_id = TransactionalId::from(request.transactional_id.as_str());
     let producer = ProducerIdentity::new(request.producer_id, request.producer_epoch);
     let partitions: Vec<TopicPartition> = partitions_of(&request.topics).collect();
+    if request.verify_only
+        && let Some(codes) = unknown_among(engine, &partitions)
+    {
+        return results(&request.topics, codes);
+    }
     let command = if request.verify_only {
         Command::VerifyPartitions(VerifyPartitions {
             caller,
@@ -71,8 +80,14 @@ fn run(
         let partitions = partitions
             .iter()
             .map(|partition| {
-                let is_there = engine.has_partition(partition.topic.as_str(), partition.partition);
-                (partition.clone(), if is_there { Admission::Exists } else { Admission::Unknown })
+                let admission = if version < FIRST_OF_BROKERS && topic_name::is_internal(partition.topic.as_str()) {
+                    Admission::Unauthorized
+                } else if engine.has_partition(partition.topic.as_str(), partition.partition) {
+                    Admission::Exists
+                } else {
+                    Admission::Unknown
+                };
+                (partition.clone(), admission)
             })
             .collect();
         Command::AddPartitions(AddPartitions {
@@ -87,9 +102,24 @@ fn run(
         Ok(Decided::InitProducerId(_) | Decided::EndTxn(_)) => vec![ErrorCode::UnknownServerError; partitions.len()],
         Err(code) => vec![code; partitions.len()],
     };
+    results(&request.topics, codes)
+}
+
+/// One partition that is unknown leaves the others unasked. Nothing if all are there.
+fn unknown_among(engine: &mut Engine, partitions: &[TopicPartition]) -> Option<Vec<ErrorCode>> {
+    let is_there = |it: &TopicPartition| engine.has_partition(it.topic.as_str(), it.partition);
+    let there: Vec<bool> = partitions.iter().map(is_there).collect();
+    if there.iter().all(|is_there| *is_there) {
+        return None;
+    }
+    let code = |is_there| if is_there { ErrorCode::OperationNotAttempted } else { ErrorCode::UnknownTopicOrPartition };
+    Some(there.into_iter().map(code).collect())
+}
+
+/// A verdict for each partition, in the order of the question.
+fn results(topics: &[AddPartitionsToTxnTopic], codes: Vec<ErrorCode>) -> Vec<AddPartitionsToTxnTopicResult> {
     let mut codes = codes.into_iter();
-    request
-        .topics
+    topics
         .iter()
         .map(|topic| AddPartitionsToTxnTopicResult {
             name: topic.name.clone(),

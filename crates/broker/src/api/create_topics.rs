@@ -53,7 +53,8 @@ fn create(engine: &mut Engine, call: &Call, topic: CreatableTopic, validate_only
         Err(refusal) => refuse(topic.name, refusal),
         Ok(id) => CreatableTopicResult {
             name: topic.name,
-            topic_id: id.unwrap_or_default(),
+            // Kafka draws one, also if it makes nothing.
+            topic_id: id.unwrap_or_else(|| engine.uuid()),
             num_partitions: partitions,
             replication_factor: 1,
             configs: (call.version >= 5).then(|| {

@@ -21,6 +21,8 @@ fn handle(engine: &mut Engine, _call: &Call, request: DeleteRecordsRequest, repl
     let topics = request
         .topics
         .into_iter()
+        // A topic of which nothing is asked has no place in the answer.
+        .filter(|topic| !topic.partitions.is_empty())
         .map(|topic| DeleteRecordsTopicResult {
             partitions: topic
                 .partitions

@@ -11,6 +11,7 @@ use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call, Reply};
 use crate::engine::Engine;
+use crate::topic_name;
 
 pub(super) const API: Api =
     Api { key: ApiKey::DescribeProducers, versions: 0..=0, run: |incoming| incoming.on_engine_in_turn(handle) };
@@ -39,7 +40,8 @@ fn handle(
 
 fn describe(engine: &mut Engine, topic: &str, index: i32) -> PartitionResponse {
     if !engine.has_partition(topic, index) {
-        let code = ErrorCode::UnknownTopicOrPartition;
+        let is_a_name = topic_name::check(topic).is_ok();
+        let code = if is_a_name { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::InvalidTopicException };
         return PartitionResponse {
             partition_index: index,
             error_code: code.to_i16(),

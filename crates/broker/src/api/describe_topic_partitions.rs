@@ -21,19 +21,26 @@ const PARTITIONS_MAX: usize = 2000;
 
 async fn handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
     let directory = call.shared.directory.topics();
-    let mut names: Vec<String> = if request.topics.is_empty() {
+    let asks_for_all = request.topics.is_empty();
+    let mut names: Vec<String> = if asks_for_all {
         directory.iter().map(|topic| topic.name.as_str().to_owned()).collect()
     } else {
         request.topics.into_iter().map(|topic| topic.name).collect()
     };
     names.sort();
     names.dedup();
+    if let Some(cursor) = &request.cursor
+        && (cursor.partition_index < 0 || (!asks_for_all && !names.contains(&cursor.topic_name)))
+    {
+        return refuse(names);
+    }
     let (first_topic, first_partition) =
         request.cursor.map_or((String::new(), 0), |cursor| (cursor.topic_name, cursor.partition_index.max(0)));
     let mut room = usize::try_from(request.response_partition_limit).unwrap_or(0).clamp(1, PARTITIONS_MAX);
     let mut response = DescribeTopicPartitionsResponse::default();
     let node_id = call.shared.settings.node_id;
-    for name in names.into_iter().filter(|name| *name >= first_topic) {
+    let mut names = names.into_iter().filter(|name| *name >= first_topic);
+    while let Some(name) = names.next() {
         let Some(topic) = directory.by_name(&name) else {
             let code = match topic_name::check(&name) {
                 Ok(()) => ErrorCode::UnknownTopicOrPartition,
@@ -42,6 +49,7 @@ async fn handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describe
             response.topics.push(DescribeTopicPartitionsResponseTopic {
                 error_code: code.to_i16(),
                 name: Some(name),
+                topic_authorized_operations: ALL_TOPIC_OPERATIONS,
                 ..Default::default()
             });
             continue;
@@ -82,11 +90,21 @@ async fn handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describe
             break;
         }
         if room == 0 {
-            // Full exactly at a topic's end: the next page begins behind it, where the filter finds the next name.
-            let partition_index = i32::try_from(next).unwrap_or(i32::MAX);
-            response.next_cursor = Some(Cursor { topic_name: name, partition_index, ..Default::default() });
+            // Full exactly at a topic's end: the next page begins at the next one, if there is one.
+            let next_topic = names.next();
+            response.next_cursor = next_topic.map(|topic_name| Cursor { topic_name, ..Default::default() });
             break;
         }
     }
     response
+}
+
+/// A cursor that leads nowhere.
+fn refuse(names: Vec<String>) -> DescribeTopicPartitionsResponse {
+    let topics = names.into_iter().map(|name| DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::InvalidRequest.to_i16(),
+        name: Some(name),
+        ..Default::default()
+    });
+    DescribeTopicPartitionsResponse { topics: topics.collect(), ..Default::default() }
 }

@@ -29,8 +29,8 @@ use super::{Api, Call, Incoming, Taken};
 use crate::connection::Answer;
 use crate::directory::{Partition, Topic, Topics};
 use crate::fetch_sessions::{self, Asked, Request, Told, TopicRef};
-use crate::leader_epoch_error;
 use crate::shared::Room;
+use crate::{LEADER_EPOCH, isolation_level, leader_epoch_error};
 
 pub(super) const API: Api = Api { key: ApiKey::Fetch, versions: 4..=18, run };
 
@@ -62,11 +62,8 @@ async fn handle(call: &Call, request: FetchRequest) -> (FetchResponse, Room) {
         (FetchResponse { error_code: code.to_i16(), ..Default::default() }, Room::default())
     };
     let limits = Limits {
-        isolation: if request.isolation_level == 1 {
-            IsolationLevel::ReadCommitted
-        } else {
-            IsolationLevel::ReadUncommitted
-        },
+        isolation: isolation_level(request.isolation_level),
+        is_below_zero: request.max_bytes < 0,
         bytes_max: request.max_bytes.min(call.shared.settings.fetch_bytes_max).max(0) as usize,
     };
     let wait_ms = request.max_wait_ms.clamp(0, WAIT_MS_MAX);
@@ -101,8 +98,13 @@ async fn handle(call: &Call, request: FetchRequest) -> (FetchResponse, Room) {
         Err(code) => refuse(code),
         Ok(answered) => {
             let included = asked.iter().zip(answers).zip(answered.included).filter(|(_, is_included)| *is_included);
-            let responses = by_topic(included.map(|(answer, _)| answer));
-            (FetchResponse { session_id: answered.session_id, responses, ..Default::default() }, room)
+            let mut responses = by_topic(included.map(|(answer, _)| answer));
+            if call.version >= 13 && limits.isolation.is_err() {
+                responses.clear();
+            }
+            let code = limits.isolation.map_or_else(|code| code, |_| ErrorCode::None);
+            let error_code = code.to_i16();
+            (FetchResponse { error_code, session_id: answered.session_id, responses, ..Default::default() }, room)
         }
     }
 }
@@ -121,6 +123,7 @@ fn of_request(call: &Call, request: FetchRequest) -> Request {
             fetch_offset: partition.fetch_offset,
             bytes_max: partition.partition_max_bytes,
             leader_epoch: partition.current_leader_epoch,
+            last_fetched_epoch: partition.last_fetched_epoch,
         }));
     }
     fetch_sessions::without_repetition(&mut asked);
@@ -164,7 +167,10 @@ fn by_topic<'a>(answers: impl Iterator<Item = (&'a Asked, PartitionData)>) -> Ve
 /// What one fetch may have.
 #[derive(Clone, Copy)]
 struct Limits {
-    isolation: IsolationLevel,
+    /// Or what all partitions are refused with, for a level that nobody has.
+    isolation: Result<IsolationLevel, ErrorCode>,
+    /// The request allows less than no bytes, which is answered as Kafka does.
+    is_below_zero: bool,
     bytes_max: usize,
 }
 
@@ -221,7 +227,8 @@ fn read(call: &Call, asked: &[Asked], limits: Limits) -> Attempt {
     let mut attempt = Attempt { answers: None, bytes: 0, is_enough: asked.is_empty(), partitions: Vec::new() };
     let mut answers = Vec::with_capacity(asked.len());
     for asked in asked {
-        let found = match find(topic_of(&topics, &asked.topic).map(Arc::as_ref), asked) {
+        let topic = topic_of(&topics, &asked.topic).map(Arc::as_ref);
+        let (found, isolation) = match limits.isolation.and_then(|isolation| Ok((find(topic, asked)?, isolation))) {
             Ok(found) => found,
             Err(code) => {
                 attempt.is_enough = true;
@@ -229,7 +236,11 @@ fn read(call: &Call, asked: &[Asked], limits: Limits) -> Attempt {
                 continue;
             }
         };
-        let data = read_partition(found, asked, limits.isolation, room, attempt.bytes == 0);
+        let data = if limits.is_below_zero || asked.bytes_max < 0 {
+            refuse_read(asked, ErrorCode::UnknownServerError)
+        } else {
+            read_partition(found, asked, isolation, room, attempt.bytes == 0)
+        };
         let bytes = data.records.as_ref().map_or(0, Bytes::len);
         attempt.bytes += bytes;
         room = room.saturating_sub(bytes);
@@ -247,7 +258,7 @@ fn find<'a>(topic: Option<&'a Topic>, asked: &Asked) -> Result<&'a Arc<Partition
         TopicRef::Name(_) => ErrorCode::UnknownTopicOrPartition,
     };
     let partition = topic.ok_or(unknown)?.partition(asked.partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    leader_epoch_error(asked.leader_epoch).map_or(Ok(partition), Err)
+    Ok(partition)
 }
 
 fn read_partition(
@@ -257,6 +268,14 @@ fn read_partition(
     room: usize,
     is_first: bool,
 ) -> PartitionData {
+    // Here, unlike elsewhere, all below zero is none.
+    if let Some(code) = leader_epoch_error(asked.leader_epoch.max(-1)) {
+        return refuse_read(asked, code);
+    }
+    // What was read under a leader that never was has no place in this log.
+    if asked.last_fetched_epoch > LEADER_EPOCH {
+        return refuse_read(asked, ErrorCode::OffsetOutOfRange);
+    }
     let wanted = usize::try_from(asked.bytes_max).unwrap_or(0).min(room);
     // With no room left only the watermarks are told; the first batch comes whatever its size.
     let bytes_max = if is_first { wanted.max(1) } else { wanted };
@@ -273,7 +292,7 @@ fn read_partition(
                     ErrorCode::KafkaStorageError
                 }
             };
-            return refuse(asked, code);
+            return refuse_read(asked, code);
         }
     };
     let watermarks = read.watermarks;
@@ -319,6 +338,11 @@ fn refuse(asked: &Asked, code: ErrorCode) -> PartitionData {
         records: Some(Bytes::new()),
         ..Default::default()
     }
+}
+
+/// A refusal by the log itself: with no list of aborted transactions at all, as Kafka has it.
+fn refuse_read(asked: &Asked, code: ErrorCode) -> PartitionData {
+    PartitionData { aborted_transactions: None, ..refuse(asked, code) }
 }
 
 /// Rung by any partition of one fetch; taken away from all of them when dropped.

@@ -20,7 +20,7 @@ use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call};
 use crate::directory::Partition;
-use crate::{LEADER_EPOCH, leader_epoch_error};
+use crate::{LEADER_EPOCH, isolation_level, leader_epoch_error};
 
 pub(super) const API: Api =
     Api { key: ApiKey::ListOffsets, versions: 1..=11, run: |incoming| incoming.in_place(handle) };
@@ -52,8 +52,7 @@ fn answer(call: &Call, request: &ListOffsetsRequest) -> ListOffsetsResponse {
         }
     }
     let topics = call.shared.directory.topics();
-    let isolation =
-        if request.isolation_level == 1 { IsolationLevel::ReadCommitted } else { IsolationLevel::ReadUncommitted };
+    let isolation = isolation_level(request.isolation_level);
     let mut response = ListOffsetsResponse::default();
     for topic in &request.topics {
         let mut partitions = Vec::new();
@@ -61,15 +60,15 @@ fn answer(call: &Call, request: &ListOffsetsRequest) -> ListOffsetsResponse {
             // Taken by the first that names it.
             let found = match times_named.remove(&(topic.name.as_str(), asked.partition_index)) {
                 None => continue,
-                Some(1) => topics
-                    .partition(&topic.name, asked.partition_index)
-                    .ok_or(ErrorCode::UnknownTopicOrPartition)
-                    .and_then(|partition| look_up(call, partition, asked, isolation)),
+                Some(1) => isolation.and_then(|isolation| {
+                    let partition = topics.partition(&topic.name, asked.partition_index);
+                    look_up(call, partition.ok_or(ErrorCode::UnknownTopicOrPartition)?, asked, isolation)
+                }),
                 Some(_) => Err(ErrorCode::InvalidRequest),
             };
             partitions.push(respond(call, asked, found));
         }
-        if !partitions.is_empty() || topic.partitions.is_empty() {
+        if !partitions.is_empty() {
             response.topics.push(ListOffsetsTopicResponse {
                 name: topic.name.clone(),
                 partitions,

@@ -8,7 +8,7 @@
 //! - 9: flexible. 10: topic ids, in answers. 12: topic ids, in questions. 13: an error for the whole.
 
 use atonce_kernel::Uuid;
-use atonce_protocol::messages::metadata_request::MetadataRequest;
+use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use atonce_protocol::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
@@ -35,13 +35,15 @@ async fn handle(call: Call, request: MetadataRequest) -> MetadataResponse {
     let asked = request.topics.filter(|topics| call.version > 0 || !topics.is_empty());
     let topics = match asked {
         None => call.shared.directory.topics().iter().map(|topic| describe(&call, topic, operations)).collect(),
+        Some(asked) if (10..12).contains(&call.version) && asked.iter().any(is_by_id) => return refuse(asked),
         Some(mut asked) => {
             super::without_repetition(&mut asked, |topic| (topic.name.clone(), topic.topic_id));
             let mut found = Vec::new();
             for topic in asked {
                 found.push(match topic.name {
-                    Some(name) => by_name(&call, name, may_create, operations).await,
-                    None => by_id(&call, topic.topic_id, operations),
+                    // Where both are given, the id is meant.
+                    Some(name) if topic.topic_id == Uuid::ZERO => by_name(&call, name, may_create, operations).await,
+                    Some(_) | None => by_id(&call, topic.topic_id, operations),
                 });
             }
             found
@@ -61,6 +63,21 @@ async fn handle(call: Call, request: MetadataRequest) -> MetadataResponse {
         },
         ..Default::default()
     }
+}
+
+fn is_by_id(topic: &MetadataRequestTopic) -> bool {
+    topic.name.is_none() || topic.topic_id != Uuid::ZERO
+}
+
+/// Versions 10 and 11 have ids, and no answer to who asks by them.
+fn refuse(asked: Vec<MetadataRequestTopic>) -> MetadataResponse {
+    let topics = asked.into_iter().map(|topic| MetadataResponseTopic {
+        error_code: ErrorCode::InvalidRequest.to_i16(),
+        name: Some(topic.name.unwrap_or_default()),
+        topic_id: topic.topic_id,
+        ..Default::default()
+    });
+    MetadataResponse { topics: topics.collect(), ..Default::default() }
 }
 
 async fn by_name(call: &Call, name: String, may_create: bool, operations: i32) -> MetadataResponseTopic {

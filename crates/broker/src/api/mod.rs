@@ -270,7 +270,9 @@ impl Incoming {
             match receiver.await {
                 Ok(Some(response)) => answer(&answering, &response),
                 Ok(None) => Answer::Nothing,
-                Err(_) => Answer::Close("the broker stopped before it answered".to_owned()),
+                Err(_) => {
+                    Answer::Close("it was refused and wanted no answer, or the broker stopped before it".to_owned())
+                }
             }
         })
     }

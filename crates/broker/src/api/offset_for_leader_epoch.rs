@@ -53,6 +53,10 @@ fn look_up(partition: Option<&Partition>, asked: &OffsetForLeaderPartition) -> (
     if partition.reader.damage().is_some() {
         return (ErrorCode::KafkaStorageError, -1, -1);
     }
+    if asked.leader_epoch < -1 {
+        // An epoch before the first: all of the log came after it.
+        return (ErrorCode::None, asked.leader_epoch, partition.reader.watermarks().log_start_offset);
+    }
     if asked.leader_epoch != LEADER_EPOCH {
         return (ErrorCode::None, -1, -1);
     }

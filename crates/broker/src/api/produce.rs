@@ -16,7 +16,9 @@ use atonce_protocol::messages::produce_request::ProduceRequest;
 use atonce_protocol::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
-use atonce_protocol::records::{BatchView, Compression, ProducedRules, RecordError, recompress, validate_produced};
+use atonce_protocol::records::{
+    BatchView, Compression, ProducedRules, RecordError, RecordView, recompress, validate_produced,
+};
 use atonce_protocol::wire::{Message as _, Reader};
 use atonce_protocol::{ApiKey, ErrorCode};
 use bytes::Bytes;
@@ -92,6 +94,8 @@ struct PreparedTopic {
 
 struct PreparedPartition {
     partition: TopicPartition,
+    /// What the head of the batch says, right or wrong.
+    is_transactional: bool,
     batch: Result<PreparedBatch, Refused>,
 }
 
@@ -100,11 +104,13 @@ struct PreparedPartition {
 struct Refused {
     refusal: Refusal,
     records: Vec<i32>,
+    /// Where the log begins, if it came so far that the log was looked at; else -1.
+    log_start_offset: i64,
 }
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal, records: Vec::new() }
+        Self { refusal, records: Vec::new(), log_start_offset: -1 }
     }
 }
 
@@ -120,6 +126,8 @@ fn prepare(call: &Call, request: ProduceRequest) -> Prepared {
     let topics = request
         .topic_data
         .into_iter()
+        // A topic to which nothing is written has no place in the answer.
+        .filter(|data| !data.partition_data.is_empty())
         .map(|data| {
             let topic = find_topic(call, &directory, &data.name, data.topic_id);
             let name = topic.as_ref().map_or_else(|_| data.name.clone(), |topic| topic.name.as_str().to_owned());
@@ -128,6 +136,10 @@ fn prepare(call: &Call, request: ProduceRequest) -> Prepared {
                 .into_iter()
                 .map(|partition| PreparedPartition {
                     partition: TopicPartition::new(name.as_str(), partition.index),
+                    is_transactional: partition
+                        .records
+                        .as_ref()
+                        .is_some_and(|bytes| BatchView::new(bytes).is_ok_and(|batch| batch.is_transactional())),
                     batch: topic
                         .clone()
                         .map_err(Refused::from)
@@ -179,23 +191,29 @@ fn find_topic<'a>(
 
 /// What can be said of a batch without any state.
 fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes>) -> Result<PreparedBatch, Refused> {
-    topic.partition(partition).ok_or_else(|| Refusal::of(ErrorCode::UnknownTopicOrPartition))?;
+    let found = topic.partition(partition).ok_or_else(|| Refusal::of(ErrorCode::UnknownTopicOrPartition))?;
     let bytes = records.filter(|bytes| !bytes.is_empty()).ok_or_else(|| {
         Refusal::new(ErrorCode::InvalidRecord, "A partition gets exactly one batch, and this one got none.")
     })?;
     check_size(topic, bytes.len())?;
     // Keys are asked for below, where each record without one is found and named.
     let rules = ProducedRules { requires_keys: false, decompressed_bytes_max: decompressed_bytes_max(topic) };
-    let batch =
-        validate_produced(&bytes, rules).map_err(|error| Refusal::new(error.error_code(), error.to_string()))?;
+    let judged_by_the_log =
+        |refused: Refused| Refused { log_start_offset: found.reader.watermarks().log_start_offset, ..refused };
+    let batch = validate_produced(&bytes, rules).map_err(|error| {
+        let refused = Refused::from(Refusal::new(code_of(&error), error.to_string()));
+        // Up to version 6 the compression is looked at before: zstd is not allowed there.
+        let is_told_before = call.version < 7 && matches!(error, RecordError::UnknownCompression { .. });
+        if !is_told_before && is_seen_by_the_log(&bytes, &error) { judged_by_the_log(refused) } else { refused }
+    })?;
     if call.version < 7 && batch.compression() == Ok(Compression::Zstd) {
         let message = "Produce requests up to version 6 may not carry zstd.";
         return Err(Refusal::new(ErrorCode::UnsupportedCompressionType, message).into());
     }
     if topic.settings.is_compacted {
-        check_keys(topic, &batch)?;
+        check_keys(topic, &batch).map_err(judged_by_the_log)?;
     }
-    check_timestamps(topic, &batch)?;
+    check_timestamps(topic, &batch).map_err(judged_by_the_log)?;
     let (producer, base_sequence, is_transactional) =
         (batch.producer(), batch.base_sequence(), batch.is_transactional());
     let packed_anew = match topic.settings.compression {
@@ -228,9 +246,15 @@ fn check_size(topic: &Topic, bytes: usize) -> Result<(), Refusal> {
     Err(Refusal::new(ErrorCode::MessageTooLarge, message))
 }
 
+/// Kafka looks at the number of batches and their checksum before it opens the log, and at all else after.
+fn is_seen_by_the_log(bytes: &[u8], error: &RecordError) -> bool {
+    let is_one = BatchView::new(bytes).is_ok_and(|batch| batch.size_bytes() == bytes.len());
+    is_one && error.error_code() != ErrorCode::CorruptMessage
+}
+
 /// A record from the far future would keep its segment for ever, one from the far past would lose it at once. A topic that
 /// stamps its records itself does not mind.
-fn check_timestamps(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refusal> {
+fn check_timestamps(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refused> {
     if topic.settings.is_log_append_time {
         return Ok(());
     }
@@ -241,7 +265,8 @@ fn check_timestamps(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refusal>
         if timestamp >= 0 && !(earliest..=latest).contains(&timestamp) {
             let message =
                 format!("Timestamp {timestamp} is out of the range {earliest} to {latest} of {}.", topic.name);
-            return Err(Refusal::new(ErrorCode::InvalidTimestamp, message));
+            let records = records_like(topic, batch, |record| !(earliest..=latest).contains(&record.timestamp))?;
+            return Err(Refused { records, ..Refusal::new(ErrorCode::InvalidTimestamp, message).into() });
         }
     }
     Ok(())
@@ -249,39 +274,55 @@ fn check_timestamps(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refusal>
 
 /// A record without a key could never be replaced, so a compacted topic takes none.
 fn check_keys(topic: &Topic, batch: &BatchView<'_>) -> Result<(), Refused> {
-    let unreadable = |error: RecordError| Refusal::new(error.error_code(), error.to_string());
-    let payload = batch.decompress(decompressed_bytes_max(topic)).map_err(unreadable)?;
-    let mut records = Vec::new();
-    for record in batch.records_in(&payload) {
-        let record = record.map_err(unreadable)?;
-        if record.key.is_none() {
-            records.push(record.offset_delta);
-        }
-    }
+    let records = records_like(topic, batch, |record| record.key.is_none())?;
     if records.is_empty() {
         return Ok(());
     }
     let message =
         format!("Compacted topic {} cannot accept a record without a key: {} came.", topic.name, records.len());
-    Err(Refused { refusal: Refusal::new(ErrorCode::InvalidRecord, message), records })
+    Err(Refused { records, ..Refusal::new(ErrorCode::InvalidRecord, message).into() })
+}
+
+/// The places of the records of which `is_meant` is true.
+fn records_like(
+    topic: &Topic,
+    batch: &BatchView<'_>,
+    is_meant: impl Fn(&RecordView<'_>) -> bool,
+) -> Result<Vec<i32>, Refusal> {
+    let unreadable = |error: RecordError| Refusal::new(code_of(&error), error.to_string());
+    let payload = batch.decompress(decompressed_bytes_max(topic)).map_err(unreadable)?;
+    let mut records = Vec::new();
+    for record in batch.records_in(&payload) {
+        let record = record.map_err(unreadable)?;
+        if is_meant(&record) {
+            records.push(record.offset_delta);
+        }
+    }
+    Ok(records)
+}
+
+/// Kafka has no code of its own for what it cannot unpack.
+fn code_of(error: &RecordError) -> ErrorCode {
+    match error {
+        RecordError::UnknownCompression { .. } | RecordError::Decompression { .. } => ErrorCode::UnknownServerError,
+        error => error.error_code(),
+    }
 }
 
 /// A request is part of one transaction at most, and says of which.
 fn check_transaction(prepared: &Prepared) -> Result<(), Refusal> {
-    let mut producers = prepared
-        .topics
-        .iter()
-        .flat_map(|topic| &topic.partitions)
-        .filter_map(|partition| partition.batch.as_ref().ok())
-        .filter(|batch| batch.is_transactional)
-        .map(|batch| batch.producer);
-    let Some(first) = producers.next() else { return Ok(()) };
-    if prepared.transactional_id.is_none() {
+    let partitions = || prepared.topics.iter().flat_map(|topic| &topic.partitions);
+    if prepared.transactional_id.is_none() && partitions().any(|partition| partition.is_transactional) {
         return Err(Refusal::new(
             ErrorCode::TransactionalIdAuthorizationFailed,
             "A transactional batch came in a request without a transactional id.",
         ));
     }
+    let mut producers = partitions()
+        .filter_map(|partition| partition.batch.as_ref().ok())
+        .filter(|batch| batch.is_transactional)
+        .map(|batch| batch.producer);
+    let Some(first) = producers.next() else { return Ok(()) };
     if producers.any(|producer| producer != first) {
         return Err(Refusal::new(
             ErrorCode::InvalidProducerIdMapping,
@@ -293,7 +334,7 @@ fn check_transaction(prepared: &Prepared) -> Result<(), Refusal> {
 
 fn handle(engine: &mut Engine, call: &Call, prepared: Prepared, reply: Reply<ProduceResponse>) {
     let guards = verify(engine, call.version, &prepared);
-    let responses = prepared
+    let responses: Vec<TopicProduceResponse> = prepared
         .topics
         .into_iter()
         .map(|topic| TopicProduceResponse {
@@ -315,7 +356,10 @@ fn handle(engine: &mut Engine, call: &Call, prepared: Prepared, reply: Reply<Pro
         })
         .collect();
     if prepared.is_silent {
-        engine.release(move || reply.send(None));
+        // Nobody reads an error here: only a closed connection tells that something was not written.
+        let mut partitions = responses.iter().flat_map(|topic| &topic.partition_responses);
+        let is_refused = partitions.any(|partition| partition.error_code != ErrorCode::None.to_i16());
+        engine.release(move || if is_refused { drop(reply) } else { reply.send(None) });
     } else {
         engine.answer(reply, ProduceResponse { responses, ..Default::default() });
     }
@@ -334,7 +378,7 @@ fn verify(engine: &mut Engine, version: i16, prepared: &Prepared) -> Guards {
     let rules = if adds { TransactionVersion::V2 } else { TransactionVersion::V1 };
     let mut asked = Vec::new();
     let mut producer = ProducerIdentity::NONE;
-    for PreparedPartition { partition, batch } in prepared.topics.iter().flat_map(|topic| &topic.partitions) {
+    for PreparedPartition { partition, batch, .. } in prepared.topics.iter().flat_map(|topic| &topic.partitions) {
         let Ok(batch) = batch else { continue };
         if !batch.is_transactional {
             continue;
@@ -388,9 +432,13 @@ fn append(
     verified: Result<Option<VerificationGuard>, Refusal>,
 ) -> Result<atonce_log::Appended, Refused> {
     let guard = verified?;
-    engine
-        .append(partition, &batch.bytes, Origin::Client { guard })
-        .map_err(|error| Refusal::new(append_error_code(&error), error.to_string()).into())
+    engine.append(partition, &batch.bytes, Origin::Client { guard }).map_err(|error| {
+        let log = engine.storage().reader(partition);
+        Refused {
+            log_start_offset: log.map_or(-1, |log| log.watermarks().log_start_offset),
+            ..Refusal::new(append_error_code(&error), error.to_string()).into()
+        }
+    })
 }
 
 fn respond(index: i32, appended: Result<atonce_log::Appended, Refused>) -> PartitionProduceResponse {
@@ -402,11 +450,11 @@ fn respond(index: i32, appended: Result<atonce_log::Appended, Refused>) -> Parti
             log_start_offset: appended.log_start_offset,
             ..Default::default()
         },
-        Err(Refused { refusal, records }) => PartitionProduceResponse {
+        Err(Refused { refusal, records, log_start_offset }) => PartitionProduceResponse {
             index,
             error_code: refusal.code.to_i16(),
             base_offset: -1,
-            log_start_offset: -1,
+            log_start_offset,
             record_errors: records
                 .into_iter()
                 .map(|batch_index| BatchIndexAndErrorMessage { batch_index, ..Default::default() })

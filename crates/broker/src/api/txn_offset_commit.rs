@@ -22,6 +22,9 @@ fn handle(engine: &mut Engine, call: &Call, request: TxnOffsetCommitRequest, rep
     let (commit, asked) = wire::txn_offset_commit(&request, call.version, engine);
     let response = if asked.is_all_refused() {
         asked.txn_offset_commit_response(Ok(&[]))
+    } else if request.group_id.is_empty() {
+        // Said before the transaction is looked at.
+        asked.txn_offset_commit_response(Err(ErrorCode::InvalidGroupId))
     } else {
         let transactional_id = TransactionalId::from(request.transactional_id);
         let partition = engine.group_partition(&commit.group);

@@ -28,18 +28,25 @@ fn handle(engine: &mut Engine, _call: &Call, request: WriteTxnMarkersRequest, re
                 coordinator_epoch: asked.coordinator_epoch,
                 version: if asked.transaction_version >= 2 { TransactionVersion::V2 } else { TransactionVersion::V1 },
             };
-            let topics = asked
+            let is_of_nobody = asked.producer_id == -1 || asked.producer_epoch == -1 || asked.transaction_version == -1;
+            let topics: Vec<WritableTxnMarkerTopicResult> = asked
                 .topics
                 .into_iter()
+                .filter(|topic| !topic.partition_indexes.is_empty())
                 .map(|topic| WritableTxnMarkerTopicResult {
                     partitions: topic
                         .partition_indexes
                         .iter()
                         .map(|index| {
                             let to = TopicPartition::new(topic.name.as_str(), *index);
-                            let code = match engine.write_marker(&to, &marker) {
-                                Ok(()) => ErrorCode::None,
-                                Err(error) => append_error_code(&error),
+                            // A marker of nobody: Kafka's own code for what it does not expect.
+                            let code = if is_of_nobody {
+                                ErrorCode::UnknownServerError
+                            } else {
+                                match engine.write_marker(&to, &marker) {
+                                    Ok(()) => ErrorCode::None,
+                                    Err(error) => append_error_code(&error),
+                                }
                             };
                             WritableTxnMarkerPartitionResult {
                                 partition_index: *index,
@@ -54,6 +61,7 @@ fn handle(engine: &mut Engine, _call: &Call, request: WriteTxnMarkersRequest, re
                 .collect();
             WritableTxnMarkerResult { producer_id: asked.producer_id, topics, ..Default::default() }
         })
+        .filter(|result| !result.topics.is_empty())
         .collect();
     engine.answer(reply, WriteTxnMarkersResponse { markers, ..Default::default() });
 }

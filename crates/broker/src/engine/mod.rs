@@ -625,7 +625,7 @@ impl Engine {
         Waiter(self.last_waiter)
     }
 
-    fn uuid(&mut self) -> Uuid {
+    pub(crate) fn uuid(&mut self) -> Uuid {
         self.chance.uuid()
     }
 

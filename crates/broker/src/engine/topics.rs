@@ -97,11 +97,12 @@ impl Engine {
     /// Whether a topic of that name could be made.
     pub(crate) fn check_new_name(&self, name: &str) -> Result<(), Refusal> {
         topic_name::check(name).map_err(|message| Refusal::new(ErrorCode::InvalidTopicException, message))?;
-        if topic_name::is_internal(name) {
+        self.check_name_is_free(name)?;
+        if topic_name::is_internal(name) || name == topic_name::CLUSTER_METADATA {
             let message = format!("{name} belongs to the broker, which makes it when it is needed.");
             return Err(Refusal::new(ErrorCode::InvalidRequest, message));
         }
-        self.check_name_is_free(name)
+        Ok(())
     }
 
     fn check_name_is_free(&self, name: &str) -> Result<(), Refusal> {
@@ -301,7 +302,7 @@ fn check_partitions(partitions: i32) -> Result<(), Refusal> {
     }
     if partitions > PARTITIONS_MAX {
         let message = format!("A topic may have at most {PARTITIONS_MAX} partitions.");
-        return Err(Refusal::new(ErrorCode::InvalidPartitions, message));
+        return Err(Refusal::new(ErrorCode::PolicyViolation, message));
     }
     Ok(())
 }

@@ -369,7 +369,8 @@ pub fn offset_commit(request: &OffsetCommitRequest, version: i16, topics: &dyn T
     let by_id = version >= OFFSET_COMMIT_BY_ID;
     let mut asked = Asked::default();
     let mut offsets = Vec::new();
-    for topic in &request.topics {
+    // A topic of which nothing is asked has no place in the answer.
+    for topic in request.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
         let partitions = topic.partitions.iter().map(|partition| partition.partition_index);
         let found = asked.look_up(topics, by_id, (&topic.name, topic.topic_id), partitions);
         let Some((name, topic_id)) = found else { continue };
@@ -405,7 +406,8 @@ pub fn txn_offset_commit(
     let by_id = version >= TXN_OFFSET_COMMIT_BY_ID;
     let mut asked = Asked::default();
     let mut offsets = Vec::new();
-    for topic in &request.topics {
+    // A topic of which nothing is asked has no place in the answer.
+    for topic in request.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
         let partitions = topic.partitions.iter().map(|partition| partition.partition_index);
         let found = asked.look_up(topics, by_id, (&topic.name, topic.topic_id), partitions);
         let Some((name, topic_id)) = found else { continue };
@@ -612,7 +614,8 @@ fn old_partition(partition: OffsetFetchResponsePartitions) -> OffsetFetchRespons
 pub fn offset_delete(request: &OffsetDeleteRequest, topics: &dyn Topics) -> (OffsetDelete, Asked) {
     let mut asked = Asked::default();
     let mut partitions = Vec::new();
-    for topic in &request.topics {
+    // A topic of which nothing is asked has no place in the answer.
+    for topic in request.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
         let indexes = || topic.partitions.iter().map(|partition| partition.partition_index);
         let Some((name, _)) = asked.look_up(topics, false, (&topic.name, TopicId::ZERO), indexes()) else { continue };
         let there = indexes().filter(|partition| topics.has_partition(name.as_str(), *partition));

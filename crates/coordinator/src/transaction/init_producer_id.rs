@@ -4,7 +4,7 @@
 //! in the way, the one after its completion ([`Settled`]). So a zombie is refused before it can abort anything, and
 //! nobody is held only to be refused at last.
 
-use atonce_kernel::{Outcome, ProducerEpoch, ProducerIdentity, TransactionalId};
+use atonce_kernel::{Outcome, ProducerEpoch, ProducerId, ProducerIdentity, TransactionalId};
 use atonce_protocol::ErrorCode;
 
 use super::command::put_to_client;
@@ -68,7 +68,7 @@ pub(super) fn answer_held(
 
 /// What can be said without any state, in Kafka's order; the transactional id, if there is one.
 fn admit<'a>(limits: &Limits, request: &'a InitProducerId) -> Result<Option<&'a TransactionalId>, ErrorCode> {
-    if request.expected.id.is_some() != (request.expected.epoch != ProducerEpoch::NONE) {
+    if (request.expected.id == ProducerId::NONE) != (request.expected.epoch == ProducerEpoch::NONE) {
         return Err(ErrorCode::InvalidRequest);
     }
     let Some(transactional_id) = &request.transactional_id else { return Ok(None) };
@@ -177,7 +177,7 @@ impl Settled {
     /// cannot; a repeated request is known by the identity that it retired.
     fn initialize(&self, context: &Context, request: &InitProducerId) -> Result<Initialized, ErrorCode> {
         let present = self.transaction.producer;
-        let named = request.expected.id.is_some().then_some(request.expected);
+        let named = (request.expected != ProducerIdentity::NONE).then_some(request.expected);
         let (producer, retired) = match named {
             None => (after(present, context), None),
             Some(_) if named == self.told => (after(present, context), named),

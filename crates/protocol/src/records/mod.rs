@@ -132,7 +132,7 @@ pub enum RecordError {
 impl RecordError {
     /// What a broker answers to it. `CORRUPT_MESSAGE` invites the client to send again, so it is kept for damage on
     /// the way; what would be the same the next time is `INVALID_RECORD`. Apache Kafka 4.4 answers so too, but for
-    /// bytes that their codec cannot read, of which it only says `UNKNOWN_SERVER_ERROR`.
+    /// bytes that their codec cannot read, of which it only says `UNKNOWN_SERVER_ERROR` (and so do we to a producer).
     #[must_use]
     pub fn error_code(&self) -> ErrorCode {
         match self {

@@ -20,13 +20,14 @@ pub fn validate_produced(bytes: &[u8], rules: ProducedRules) -> Result<BatchView
     let batch = BatchView::new(bytes)?;
     let base_offset = batch.base_offset();
     let not_allowed = |what| Err(RecordError::NotAllowed { base_offset, what });
+    // A length that is too short is told by the checksum before it is told by what seems to follow.
+    batch.validate()?;
     if batch.size_bytes() != bytes.len() {
         return not_allowed("something follows it, and a partition gets one batch at a time");
     }
     if base_offset != 0 {
         return not_allowed("its base offset is not 0, and only a log gives offsets");
     }
-    batch.validate()?;
     if batch.is_control() {
         return not_allowed("clients may not write control records");
     }
