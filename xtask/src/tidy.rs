@@ -414,7 +414,10 @@ fn lints_are_the_workspace_s(texts: &Texts) -> Vec<String> {
     texts
         .like("", "/Cargo.toml")
         .filter(|(path, _)| {
-            path.starts_with("crates/") || path.starts_with("dev/testkit/") || path.starts_with("xtask/")
+            path.starts_with("crates/")
+                || path.starts_with("dev/oracle/")
+                || path.starts_with("dev/testkit/")
+                || path.starts_with("xtask/")
         })
         .filter(|(_, text)| Manifest::parse(text).value("lints", "workspace").as_deref() != Some("true"))
         .map(|(path, _)| format!("{path}: does not take the workspace's lints; add `[lints]` with `workspace = true`"))
