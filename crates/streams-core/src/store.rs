@@ -391,6 +391,11 @@ impl TaskStore {
         Ok(found)
     }
 
+    /// The value of `key` as of the last commit.
+    pub fn committed(&self, key: &[u8]) -> Result<Option<Stamped>, StoreError> {
+        self.engine.get(key)?.map(|bytes| self.decode(bytes)).transpose()
+    }
+
     /// Sets or, with `None`, deletes `key`.
     ///
     /// Errors: the change log could not take the change.

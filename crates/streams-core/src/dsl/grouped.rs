@@ -2,8 +2,10 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::nodes::{Fold, add_repartition};
+use super::nodes::{Fold, Kept, add_repartition};
+use super::table::WantsOld;
 use super::{KStream, KTable, StoreName};
 use crate::processor::any_node;
 use crate::topology::{NodeKind, RepartitionTopic};
@@ -24,7 +26,7 @@ impl<K: Wire, V: Wire> KGroupedStream<K, V> {
 
     /// How many records each key had. Records with a null key or value are not counted, as in Kafka Streams.
     pub fn count(self, store: StoreName) -> KTable<K, i64> {
-        self.fold("KSTREAM-AGGREGATE", store, |_, _, count: Option<i64>| count.unwrap_or(0) + 1)
+        self.fold("KSTREAM-AGGREGATE", store, || Some(0), |_, _, count: Option<i64>| count.unwrap_or(0) + 1)
     }
 
     /// All values of each key made one, two at a time, from the first on.
@@ -32,10 +34,15 @@ impl<K: Wire, V: Wire> KGroupedStream<K, V> {
     where
         F: Fn(V, V) -> V + Send + Sync + 'static,
     {
-        self.fold("KSTREAM-REDUCE", store, move |_, value, before: Option<V>| match before {
-            Some(before) => function(before, value),
-            None => value,
-        })
+        self.fold(
+            "KSTREAM-REDUCE",
+            store,
+            || None,
+            move |_, value, before: Option<V>| match before {
+                Some(before) => function(before, value),
+                None => value,
+            },
+        )
     }
 
     /// All values of each key folded into something else, which `initial` begins.
@@ -45,19 +52,26 @@ impl<K: Wire, V: Wire> KGroupedStream<K, V> {
         I: Fn() -> A + Send + Sync + 'static,
         F: Fn(&K, V, A) -> A + Send + Sync + 'static,
     {
-        self.fold("KSTREAM-AGGREGATE", store, move |key, value, before: Option<A>| {
-            function(key, value, before.unwrap_or_else(&initial))
-        })
+        let initial = Arc::new(initial);
+        let again = Arc::clone(&initial);
+        self.fold(
+            "KSTREAM-AGGREGATE",
+            store,
+            move || Some(initial()),
+            move |key, value, before: Option<A>| function(key, value, before.unwrap_or_else(|| again())),
+        )
     }
 
-    fn fold<A, F>(self, kind: &str, store: StoreName, function: F) -> KTable<K, A>
+    fn fold<A, I, F>(self, kind: &str, store: StoreName, initial: I, function: F) -> KTable<K, A>
     where
         A: Wire,
+        I: Fn() -> Option<A> + Send + Sync + 'static,
         F: Fn(&K, V, Option<A>) -> A + Send + Sync + 'static,
     {
         let Self { stream, repartition } = self;
-        let function = Arc::new(function);
+        let (initial, function) = (Arc::new(initial), Arc::new(function));
         let is_cached = store.is_cached;
+        let wants_old = WantsOld::default();
         let mut building = stream.builder.shared.borrow_mut();
         // In Kafka Streams a store that has a name takes no number, all else does.
         let generated = match &store.name {
@@ -73,10 +87,13 @@ impl<K: Wire, V: Wire> KGroupedStream<K, V> {
         } else {
             stream.node
         };
+        let asked = Arc::clone(&wants_old);
         let node = building.add(name, NodeKind::Processor { stores: vec![store] }, &[parent], move |_| {
-            any_node(Fold::<K, V, A, F> { store, is_cached, function: Arc::clone(&function), types: PhantomData })
+            let kept = Kept { store, is_cached, wants_old: asked.load(Ordering::Relaxed) };
+            let (initial, function) = (Arc::clone(&initial), Arc::clone(&function));
+            any_node(Fold::<K, V, A, I, F> { kept, initial, function, types: PhantomData })
         });
         drop(building);
-        KTable::at(stream.builder.stream_at(node, false))
+        KTable::at(stream.builder.stream_at(node, false), wants_old)
     }
 }

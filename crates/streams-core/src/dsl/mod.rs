@@ -28,6 +28,8 @@ use crate::wire::Wire;
 
 pub use grouped::KGroupedStream;
 pub use stream::{KStream, Predicate, predicate};
+use table::WantsOld;
+
 pub use table::KTable;
 
 /// Names a store.
@@ -190,9 +192,13 @@ impl TopologyBuilder {
         let source = building.generate("KSTREAM-SOURCE");
         let name = building.generate("KTABLE-SOURCE");
         let source = nodes::add_source::<K, Option<V>>(&mut building, source, vec![topic]);
-        let node = nodes::add_table::<K, V, Option<V>>(&mut building, name, store, generated, source, |value| value);
+        let wants_old = WantsOld::default();
+        let node =
+            nodes::add_table::<K, V, Option<V>>(&mut building, name, (store, generated), source, &wants_old, |value| {
+                value
+            });
         drop(building);
-        KTable::at(self.stream_at(node, false))
+        KTable::at(self.stream_at(node, false), wants_old)
     }
 
     /// A store for processors of one's own.

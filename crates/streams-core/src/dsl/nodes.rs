@@ -2,15 +2,18 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use atonce_kernel::{Timestamp, TopicName};
+use bytes::Bytes;
 
+use super::table::{Change, WantsOld};
 use super::{Building, Predicate, StoreName};
 use crate::failure::{Failure, Stage, UnwritableError, Verdict, bytes_alone_in_a_batch};
 use crate::partitioner::partition_for_key;
 use crate::processor::{Context, Node, ProcessorError, SourceNode, any_node, any_source};
 use crate::record::{OutputRecord, Record, SourceRecord};
-use crate::store::StoreError;
+use crate::store::{StoreError, TaskStore};
 use crate::topology::{NodeKind, RepartitionTopic, Surroundings, is_topic_name};
 use crate::wire::Wire;
 
@@ -75,15 +78,17 @@ pub(super) fn add_repartition<K: Wire, V: Wire>(
 pub(super) fn add_table<K: Wire, V: Wire, I: Clone + Send + 'static>(
     building: &mut Building,
     name: String,
-    store: StoreName,
-    generated: String,
+    (store, generated): (StoreName, String),
     parent: usize,
+    wants_old: &WantsOld,
     into: fn(I) -> Option<V>,
 ) -> usize {
     let is_cached = store.is_cached;
     let store = building.add_store(store, generated, &name);
+    let wants_old = Arc::clone(wants_old);
     building.add(name, NodeKind::Processor { stores: vec![store] }, &[parent], move |_| {
-        any_node(Keep::<K, V, I> { store, is_cached, into, types: PhantomData })
+        let kept = Kept { store, is_cached, wants_old: wants_old.load(Ordering::Relaxed) };
+        any_node(Keep::<K, V, I> { kept, into, types: PhantomData })
     })
 }
 
@@ -255,16 +260,51 @@ impl<K: Wire, V: Wire> Node<K, V> for DropNullKeys<K, V> {
     }
 }
 
-/// A value for each key, kept in a store; one read and one write for each record.
-pub(super) struct Fold<K, V, A, F> {
+/// The store of a node that makes a table, and how its changes go on.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
     pub(super) store: usize,
+    /// At the commit, not at once.
     pub(super) is_cached: bool,
+    pub(super) wants_old: bool,
+}
+
+impl Kept {
+    /// Of each key that the interval has changed, its last value, if that is how it goes on.
+    fn flush<K: Wire, V: Wire>(self, context: &mut Context<'_>) -> Result<(), ProcessorError> {
+        if !self.is_cached {
+            return Ok(());
+        }
+        let store = context.store(self.store);
+        let changes: Vec<_> = store.borrow().changes().collect();
+        for (key, new, timestamp) in changes {
+            let old = if self.wants_old { store.borrow().committed(&key)? } else { None };
+            let new = new.map(|value| decode(&store.borrow(), value)).transpose()?;
+            let old = old.map(|stamped| decode::<V>(&store.borrow(), stamped.value)).transpose()?;
+            let key: K = decode(&store.borrow(), key)?;
+            context.forward(Record { key, value: Change { new, old }, timestamp, headers: Vec::new() });
+        }
+        Ok(())
+    }
+}
+
+fn decode<T: Wire>(store: &TaskStore, bytes: Bytes) -> Result<T, StoreError> {
+    T::decode_shared(Some(bytes)).map_err(|source| StoreError::Bytes { store: store.name().to_owned(), source })
+}
+
+/// A value for each key, kept in a store; one read and one write for each record.
+pub(super) struct Fold<K, V, A, I, F> {
+    pub(super) kept: Kept,
+    /// What a key has before its first record, if anything. As in Kafka Streams it counts as its old value: a filter that lets it through
+    /// lets a deletion follow.
+    pub(super) initial: Arc<I>,
     pub(super) function: Arc<F>,
     pub(super) types: PhantomData<fn(K, V) -> A>,
 }
 
-impl<K: Wire, V: Wire, A: Wire, F> Node<K, V> for Fold<K, V, A, F>
+impl<K: Wire, V: Wire, A: Wire, I, F> Node<K, V> for Fold<K, V, A, I, F>
 where
+    I: Fn() -> Option<A> + Send + Sync,
     F: Fn(&K, V, Option<A>) -> A + Send + Sync,
 {
     fn process(&mut self, record: Record<K, V>, context: &mut Context<'_>) -> Result<(), ProcessorError> {
@@ -276,37 +316,34 @@ where
             context.counts.dropped += 1;
             return Ok(());
         }
-        let mut store = context.store(self.store).borrow_mut();
+        let mut store = context.store(self.kept.store).borrow_mut();
         let (before, since) = match store.get(&key)? {
-            None => (None, Timestamp::NONE),
-            Some(stamped) => {
-                let before = A::decode_shared(Some(stamped.value))
-                    .map_err(|source| StoreError::Bytes { store: store.name().to_owned(), source })?;
-                (Some(before), stamped.timestamp)
-            }
+            None => ((self.initial)(), Timestamp::NONE),
+            Some(stamped) => (Some(decode::<A>(&store, stamped.value)?), stamped.timestamp),
         };
+        let old = if self.kept.wants_old { before.clone() } else { None };
         // The time of an aggregate is the latest of what went into it, as in Kafka Streams: a late record does not set it back.
         let timestamp = record.timestamp.max(since);
         let after = (self.function)(&record.key, record.value, before);
         let bytes = after.encode();
-        let value = bytes.is_some().then_some(after);
+        let new = bytes.is_some().then_some(after);
         store.put(key, bytes, timestamp)?;
         drop(store);
-        if !self.is_cached {
+        if !self.kept.is_cached {
+            let value = Change { new, old };
             context.forward(Record { key: record.key, value, timestamp, headers: record.headers });
         }
         Ok(())
     }
 
     fn flush(&mut self, context: &mut Context<'_>) -> Result<(), ProcessorError> {
-        if self.is_cached { forward_changes::<K, A>(self.store, context) } else { Ok(()) }
+        self.kept.flush::<K, A>(context)
     }
 }
 
 /// The last value of each key, kept in a store.
 struct Keep<K, V, I> {
-    store: usize,
-    is_cached: bool,
+    kept: Kept,
     into: fn(I) -> Option<V>,
     types: PhantomData<fn(K)>,
 }
@@ -318,28 +355,19 @@ impl<K: Wire, V: Wire, I: Send> Node<K, I> for Keep<K, V, I> {
             context.counts.dropped += 1;
             return Ok(());
         };
-        let value = (self.into)(value);
-        context.store(self.store).borrow_mut().put(bytes, value.as_ref().and_then(V::encode), timestamp)?;
-        if !self.is_cached {
-            context.forward(Record { key, value, timestamp, headers });
+        let new = (self.into)(value);
+        let mut store = context.store(self.kept.store).borrow_mut();
+        let before = if self.kept.wants_old { store.get(&bytes)? } else { None };
+        let old = before.map(|stamped| decode(&store, stamped.value)).transpose()?;
+        store.put(bytes, new.as_ref().and_then(V::encode), timestamp)?;
+        drop(store);
+        if !self.kept.is_cached {
+            context.forward(Record { key, value: Change { new, old }, timestamp, headers });
         }
         Ok(())
     }
 
     fn flush(&mut self, context: &mut Context<'_>) -> Result<(), ProcessorError> {
-        if self.is_cached { forward_changes::<K, V>(self.store, context) } else { Ok(()) }
+        self.kept.flush::<K, V>(context)
     }
-}
-
-/// Of each key that the interval has changed, its last value.
-fn forward_changes<K: Wire, V: Wire>(store: usize, context: &mut Context<'_>) -> Result<(), ProcessorError> {
-    let store = context.store(store);
-    let changes: Vec<_> = store.borrow().changes().collect();
-    for (key, value, timestamp) in changes {
-        let bytes = |source| StoreError::Bytes { store: store.borrow().name().to_owned(), source };
-        let key = K::decode_shared(Some(key)).map_err(bytes)?;
-        let value = value.map(|value| V::decode_shared(Some(value))).transpose().map_err(bytes)?;
-        context.forward(Record { key, value, timestamp, headers: Vec::new() });
-    }
-    Ok(())
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use atonce_kernel::TopicName;
 
 use super::nodes::{Branch, Step, add_choosing_sink, add_repartition, add_sink, add_table};
+use super::table::WantsOld;
 use super::{KGroupedStream, KTable, StoreName, TopologyBuilder};
 use crate::processor::{Context, Pair, Processor, ProcessorNode, any_node};
 use crate::record::Record;
@@ -340,11 +341,12 @@ impl<K: Wire, V: Wire> KStream<K, V> {
         } else {
             self.node
         };
-        let node = add_table::<K, V, V>(&mut building, name, store, generated, parent, |value| {
+        let wants_old = WantsOld::default();
+        let node = add_table::<K, V, V>(&mut building, name, (store, generated), parent, &wants_old, |value| {
             (!value.is_null()).then_some(value)
         });
         drop(building);
-        KTable::at(self.builder.stream_at(node, false))
+        KTable::at(self.builder.stream_at(node, false), wants_old)
     }
 
     /// Groups by the key that each record has.
