@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use atonce_coordinator::group::config::ConsumerConfig;
-use atonce_coordinator::group::consumer::command::ConsumerGroupHeartbeat;
+use atonce_coordinator::group::consumer::command::{ConsumerGroupHeartbeat, GroupSettings};
 use atonce_coordinator::group::consumer::{ConsumerState, Partitions};
 use atonce_coordinator::group::{Command, GroupConfig, Reply};
 use atonce_coordinator::{Context, Shard, Waiter};
@@ -152,6 +152,7 @@ impl World {
             pattern: (joins && it.by_pattern).then(|| Arc::from("x.*")),
             assignor: None,
             owned: Some(it.owned.clone()),
+            settings: GroupSettings::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atonce_coordinator::group::command::{DeleteGroups, ListGroups, OffsetCommit};
 use atonce_coordinator::group::config::ConsumerConfig;
-use atonce_coordinator::group::consumer::command::ConsumerGroupHeartbeat;
+use atonce_coordinator::group::consumer::command::{ConsumerGroupHeartbeat, GroupSettings};
 use atonce_coordinator::group::consumer::{ConsumerState, MemberState, Partitions};
 use atonce_coordinator::group::reply::{Beat, Refused};
 use atonce_coordinator::group::{Command, GroupConfig, Record, Reply};
@@ -39,6 +39,7 @@ fn stay(member: &str, epoch: i32) -> ConsumerGroupHeartbeat {
         pattern: None,
         assignor: None,
         owned: None,
+        settings: GroupSettings::default(),
     }
 }
 
@@ -184,6 +185,17 @@ fn who_is_silent_for_a_session_is_put_out() {
     host.pass_ms(1);
     assert_eq!(beat(&mut host, stay("b", 3)).assignment, with(&["x-0", "x-1", "x-2", "x-3"]));
     assert_eq!(refused(&mut host, stay("a", 3)), ErrorCode::UnknownMemberId);
+}
+
+#[test]
+fn a_group_may_have_times_of_its_own() {
+    let mut host = host(&["x:1"]);
+    let settings = GroupSettings { heartbeat_interval_ms: Some(7_000), session_timeout_ms: Some(50_000) };
+    assert_eq!(beat(&mut host, ConsumerGroupHeartbeat { settings, ..enter("a") }).interval_ms, 7_000);
+    host.pass_ms(49_999);
+    assert_eq!(host.shard.consumer_group(&GroupId::from("g")).unwrap().members.len(), 1);
+    host.pass_ms(1);
+    assert_eq!(host.shard.consumer_group(&GroupId::from("g")).unwrap().members.len(), 0);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use atonce_coordinator::group::consumer::command::GroupSettings;
 use atonce_coordinator::group::consumer::topics::{TopicShape, TopicsImage};
 use atonce_coordinator::group::wire::{self, Asked, Caller, FetchAsked, Topics};
 use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Note, Reply, consumer};
@@ -157,7 +158,7 @@ impl Replayed {
             }
             ApiKey::ConsumerGroupHeartbeat => {
                 let beat = ConsumerGroupHeartbeatRequest::decode(&mut request, version).unwrap();
-                let beat = consumer::wire::heartbeat(&beat, version, &caller);
+                let beat = consumer::wire::heartbeat(&beat, version, &caller, GroupSettings::default());
                 (Command::ConsumerGroupHeartbeat(beat), Shape::ConsumerHeartbeat)
             }
             // What the node tells itself: how transactions end.

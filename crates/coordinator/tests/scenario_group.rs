@@ -44,7 +44,7 @@ use atonce_coordinator::group::command::{
 };
 use atonce_coordinator::group::config::{ConsumerConfig, MigrationPolicy};
 use atonce_coordinator::group::consumer::assignor::Assignor;
-use atonce_coordinator::group::consumer::command::{ConsumerGroupDescribe, ConsumerGroupHeartbeat};
+use atonce_coordinator::group::consumer::command::{ConsumerGroupDescribe, ConsumerGroupHeartbeat, GroupSettings};
 use atonce_coordinator::group::consumer::record::Fact;
 use atonce_coordinator::group::consumer::{AssignedPartitions, MemberState, Partitions};
 use atonce_coordinator::group::record::GroupMetadata;
@@ -441,6 +441,7 @@ impl Scenario {
             pattern: text("pattern"),
             assignor: text("assignor"),
             owned,
+            settings: GroupSettings::default(),
         }
     }
 
@@ -590,7 +591,10 @@ fn client_of(id: &MemberId) -> Option<&str> {
 /// `@x-0,x-1` is a consumer's assignment, anything else itself.
 fn assigned(text: &str) -> Bytes {
     match text.strip_prefix('@') {
-        Some(partitions) => assignment(&partitions.split(',').map(partition).collect::<Vec<_>>()),
+        Some(partitions) => {
+            let names = partitions.split(',').filter(|name| !name.is_empty());
+            assignment(&names.map(partition).collect::<Vec<_>>())
+        }
         None => Bytes::from(text.to_owned()),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - 1: subscription by pattern; the member chooses its id.
 
+use atonce_coordinator::group::consumer::command::GroupSettings;
 use atonce_coordinator::group::{Command, Reply as Decided, consumer, wire};
 use atonce_protocol::messages::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 use atonce_protocol::messages::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
@@ -20,7 +21,12 @@ fn handle(
     reply: Reply<ConsumerGroupHeartbeatResponse>,
 ) {
     let caller = wire::Caller { client_id: call.client_id.as_deref().unwrap_or_default(), host: &call.peer.host };
-    let beat = consumer::wire::heartbeat(&request, call.version, &caller);
+    let number = |key| engine.group_config(&request.group_id, key).and_then(|value| value.parse().ok());
+    let settings = GroupSettings {
+        heartbeat_interval_ms: number("consumer.heartbeat.interval.ms"),
+        session_timeout_ms: number("consumer.session.timeout.ms"),
+    };
+    let beat = consumer::wire::heartbeat(&request, call.version, &caller, settings);
     let refuse = |error: ErrorCode| consumer::wire::heartbeat_refusal(error, error.message().to_owned());
     let partition = engine.group_partition(&beat.group);
     let response = match engine.groups_now(partition, &Command::ConsumerGroupHeartbeat(beat), None) {

@@ -90,7 +90,6 @@ impl Engine {
     }
 
     /// What a group has set for itself under `key`.
-    #[allow(dead_code, reason = "read by groups whose coordinator assigns")]
     pub(crate) fn group_config(&self, group: &str, key: &str) -> Option<String> {
         self.dynamic().configs(Owner::Group, group).get(key).cloned()
     }

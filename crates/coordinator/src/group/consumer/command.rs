@@ -36,6 +36,17 @@ pub struct ConsumerGroupHeartbeat {
     pub assignor: Option<Arc<str>>,
     /// The partitions that it has.
     pub owned: Option<Partitions>,
+    /// What the operator chose for this group.
+    pub settings: GroupSettings,
+}
+
+/// What an operator may choose for one group, instead of what holds for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupSettings {
+    /// `consumer.heartbeat.interval.ms`
+    pub heartbeat_interval_ms: Option<i32>,
+    /// `consumer.session.timeout.ms`
+    pub session_timeout_ms: Option<i32>,
 }
 
 /// A ConsumerGroupDescribe request.

@@ -127,7 +127,8 @@ fn stay(
     draft.look_at_topics(changed.raises_epoch());
     draft.assign_if_due();
     draft.reconcile(&id, changed.is_any(), beat.owned.as_ref());
-    draft.restart_clocks(&id, before.current.state);
+    let session_timeout_ms = beat.settings.session_timeout_ms.unwrap_or(shard.config.consumer.session_timeout_ms);
+    draft.restart_clocks(&id, before.current.state, session_timeout_ms);
     let Some(current) = draft.group.members.get(&id).map(|member| &member.current) else {
         return Err(Refused::new(ErrorCode::UnknownServerError, "The member is not in its group."));
     };
@@ -139,7 +140,7 @@ fn stay(
     let answer = Beat {
         member: id.clone(),
         epoch: current.epoch,
-        interval_ms: shard.config.consumer.heartbeat_interval_ms,
+        interval_ms: beat.settings.heartbeat_interval_ms.unwrap_or(shard.config.consumer.heartbeat_interval_ms),
         assignment: says_it_again.then(assigned),
     };
     draft.reply(Reply::ConsumerGroupHeartbeat(Ok(answer)));
@@ -351,10 +352,10 @@ impl Draft<'_> {
     }
 
     /// It lives. If it has to give partitions up, it has its rebalance time-out for that, from when it was told.
-    fn restart_clocks(&mut self, id: &MemberId, before: MemberState) {
+    fn restart_clocks(&mut self, id: &MemberId, before: MemberState, session_timeout_ms: i32) {
         let Some(member) = self.group.members.get(id) else { return };
         let known = self.group.soft.clocks.get(id);
-        let session = self.now.plus_ms(i64::from(self.config.consumer.session_timeout_ms));
+        let session = self.now.plus_ms(i64::from(session_timeout_ms));
         let until = self.now.plus_ms(i64::from(member.subscription.rebalance_timeout_ms));
         let rebalance = match (member.current.state, before) {
             (MemberState::UnrevokedPartitions, MemberState::UnrevokedPartitions) => {

@@ -11,7 +11,7 @@ use atonce_protocol::messages::consumer_group_heartbeat_request::ConsumerGroupHe
 use atonce_protocol::messages::consumer_group_heartbeat_response::{self, ConsumerGroupHeartbeatResponse};
 
 use super::super::wire::Caller;
-use super::command::ConsumerGroupHeartbeat;
+use super::command::{ConsumerGroupHeartbeat, GroupSettings};
 use super::draft::Refused;
 use super::heartbeat::Beat;
 use super::show::{DescribedConsumer, DescribedConsumerGroup, DescribedTopic};
@@ -24,7 +24,12 @@ const CONSUMER_MEMBER: i8 = 1;
 
 /// ConsumerGroupHeartbeat, versions 0 and 1.
 #[must_use]
-pub fn heartbeat(request: &ConsumerGroupHeartbeatRequest, version: i16, caller: &Caller<'_>) -> ConsumerGroupHeartbeat {
+pub fn heartbeat(
+    request: &ConsumerGroupHeartbeatRequest,
+    version: i16,
+    caller: &Caller<'_>,
+    settings: GroupSettings,
+) -> ConsumerGroupHeartbeat {
     let text = |text: &Option<String>| text.as_deref().map(Arc::from);
     let owned = request.topic_partitions.as_ref().map(|topics| {
         let mut owned = Partitions::new();
@@ -47,6 +52,7 @@ pub fn heartbeat(request: &ConsumerGroupHeartbeatRequest, version: i16, caller: 
         pattern: text(&request.subscribed_topic_regex),
         assignor: text(&request.server_assignor),
         owned,
+        settings,
     }
 }
 
