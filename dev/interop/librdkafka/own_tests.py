@@ -85,7 +85,9 @@ def environment(row):
     return own
 
 
-def run(row):
+def run(rows):
+    """Rows that are one process: the suite's program runs all the tests of a number, and they know each other's topics."""
+    row = rows[0]
     log, begin, late = WORK / "logs" / f"{PROTOCOL}-{row.replace(':', '.')}.log", time.monotonic(), False
     with open(log, "wb") as out:
         # -L leaves out what needs no broker.
@@ -97,8 +99,8 @@ def run(row):
             late = True
             os.killpg(process.pid, signal.SIGKILL)
             code = process.wait()
-    result, note = verdict(row, COLOUR.sub("", log.read_text(errors="replace")), code, late)
-    return row, result, time.monotonic() - begin, note
+    text = COLOUR.sub("", log.read_text(errors="replace"))
+    return [(row, *verdict(row, text, code, late), time.monotonic() - begin) for row in rows]
 
 
 def verdict(row, text, code, late):
@@ -120,7 +122,7 @@ def verdict(row, text, code, late):
     return result, "" if result == "PASS" else note
 
 
-def tell(row, result, seconds, note):
+def tell(row, result, note, seconds):
     print("result", row, result, f"{seconds:.1f}", note.replace("\t", " ")[:500], sep="\t", flush=True)
 
 
@@ -131,27 +133,32 @@ def main():
     if ASKED:
         rows = [row for row in rows if row in ASKED or row.split(":")[0] in ASKED or row[:4] in ASKED]
     for row in [row for row in rows if row in skipped and row not in ASKED]:
-        tell(row, "SKIP", 0, f"left out: {skipped[row]}")
+        tell(row, "SKIP", f"left out: {skipped[row]}", 0)
         rows.remove(row)
-    rows.sort(key=limit, reverse=True)
+    together = {}
+    for row in sorted(rows, key=limit, reverse=True):
+        together.setdefault(row if ":" in row else row[:4], []).append(row)
+    beside = [rows for rows in together.values() if rows[0] not in UNDISTURBED]
     failed = []
 
-    def done(told):
-        if told[1] == "FAIL":
-            failed.append(told)
-        else:
+    def done(results):
+        good = [told for told in results if told[1] != "FAIL"]
+        for told in good:
             tell(*told)
+        if good != results:
+            failed.append([told for told in results if told[1] == "FAIL"])
 
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        for future in concurrent.futures.as_completed([pool.submit(run, row) for row in rows if row not in UNDISTURBED]):
+        for future in concurrent.futures.as_completed([pool.submit(run, rows) for rows in beside]):
             done(future.result())
     for row in UNDISTURBED:
         if row in rows:
-            done(run(row))
+            done(run([row]))
     # Once more, alone: most of these tests wait for some time to pass, and what else runs on the machine may take it from them.
-    for row, _, _, first in list(failed):
-        again = run(row)
-        tell(*again[:3], again[3] if again[1] == "FAIL" else f"{again[3]} (at the second try; first: {first})")
+    for results in list(failed):
+        first = {row: note for row, _, note, _ in results}
+        for row, result, note, seconds in run(list(first)):
+            tell(row, result, note if result == "FAIL" else f"{note} (at the second try; first: {first[row]})", seconds)
 
 
 main()
