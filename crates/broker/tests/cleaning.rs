@@ -118,6 +118,23 @@ async fn records_that_are_too_old_go_and_new_ones_stay() {
 }
 
 #[tokio::test]
+async fn records_of_a_compacted_topic_are_not_deleted_by_request() {
+    let broker = cleaning().start().await.expect("started");
+    let mut client = RawClient::of(&broker);
+    for (name, policy, code) in [
+        ("compacted", "compact", ErrorCode::PolicyViolation),
+        ("both", "compact,delete", ErrorCode::None),
+        ("deleted", "delete", ErrorCode::None),
+    ] {
+        create(&mut client, name, &[("cleanup.policy", policy)]).await;
+        let partition = DeleteRecordsPartition { partition_index: 0, offset: 0, ..Default::default() };
+        let topic = DeleteRecordsTopic { name: name.to_owned(), partitions: vec![partition], ..Default::default() };
+        let response = client.call(2, &DeleteRecordsRequest { topics: vec![topic], ..Default::default() }).await;
+        assert_eq!(ErrorCode::from_wire(response.topics[0].partitions[0].error_code), code, "{policy}");
+    }
+}
+
+#[tokio::test]
 async fn deleted_records_free_their_files() {
     let broker = cleaning().start().await.expect("started");
     let mut client = RawClient::of(&broker);

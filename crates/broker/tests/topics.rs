@@ -3,6 +3,7 @@
 mod raw_client;
 
 use atonce_broker::Broker;
+use atonce_kernel::Uuid;
 use atonce_protocol::ErrorCode;
 use atonce_protocol::messages::create_partitions_request::{CreatePartitionsRequest, CreatePartitionsTopic};
 use atonce_protocol::messages::create_topics_request::{
@@ -145,6 +146,32 @@ async fn a_topic_that_somebody_asks_for_is_made_if_both_sides_want_it() {
     let second =
         Broker::builder().temporary().property("auto.create.topics.enable", "false").start().await.expect("started");
     assert_eq!(ask(&second, true).await, (ErrorCode::UnknownTopicOrPartition, 0));
+}
+
+#[tokio::test]
+async fn topics_asked_for_by_id_are_found_by_it_whatever_names_stand_there() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 2).await;
+    let ask = |name: Option<&str>, topic_id| MetadataRequest {
+        topics: Some(vec![MetadataRequestTopic { name: name.map(str::to_owned), topic_id, ..Default::default() }]),
+        ..Default::default()
+    };
+    let id = client.call(12, &ask(Some("t"), Uuid::ZERO)).await.topics[0].topic_id;
+    // Java's clients send an empty name along, Kafka's broker does not look at it.
+    for name in [None, Some(""), Some("another")] {
+        let topic = client.call(12, &ask(name, id)).await.topics.remove(0);
+        assert_eq!(
+            (ErrorCode::from_wire(topic.error_code), topic.name.as_deref(), topic.topic_id, topic.partitions.len()),
+            (ErrorCode::None, Some("t"), id, 2),
+        );
+        let unknown = Uuid([7; 16]);
+        let topic = client.call(12, &ask(name, unknown)).await.topics.remove(0);
+        assert_eq!(
+            (ErrorCode::from_wire(topic.error_code), topic.name, topic.topic_id),
+            (ErrorCode::UnknownTopicId, None, unknown),
+        );
+    }
 }
 
 #[tokio::test]

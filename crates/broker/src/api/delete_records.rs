@@ -1,5 +1,7 @@
 //! DeleteRecords (key 21), versions 0 to 2: moves the start of partitions up. An offset of -1 means the high watermark.
 //!
+//! Of a topic that is compacted and nothing else the records are kept: whoever reads it wants the last of every key.
+//!
 //! - 1: none. 2: flexible.
 
 use atonce_kernel::TopicPartition;
@@ -17,7 +19,7 @@ use crate::topic_name;
 pub(super) const API: Api =
     Api { key: ApiKey::DeleteRecords, versions: 0..=2, run: |incoming| incoming.on_engine(handle) };
 
-fn handle(engine: &mut Engine, _call: &Call, request: DeleteRecordsRequest, reply: Reply<DeleteRecordsResponse>) {
+fn handle(engine: &mut Engine, call: &Call, request: DeleteRecordsRequest, reply: Reply<DeleteRecordsResponse>) {
     let topics = request
         .topics
         .into_iter()
@@ -29,7 +31,7 @@ fn handle(engine: &mut Engine, _call: &Call, request: DeleteRecordsRequest, repl
                 .iter()
                 .map(|asked| {
                     let partition = TopicPartition::new(topic.name.as_str(), asked.partition_index);
-                    let (code, low_watermark) = match delete(engine, &partition, asked.offset) {
+                    let (code, low_watermark) = match delete(engine, call, &partition, asked.offset) {
                         Ok(low_watermark) => (ErrorCode::None, low_watermark),
                         Err(code) => (code, -1),
                     };
@@ -48,9 +50,16 @@ fn handle(engine: &mut Engine, _call: &Call, request: DeleteRecordsRequest, repl
     engine.answer(reply, DeleteRecordsResponse { topics, ..Default::default() });
 }
 
-fn delete(engine: &mut Engine, partition: &TopicPartition, offset: i64) -> Result<i64, ErrorCode> {
+fn delete(engine: &mut Engine, call: &Call, partition: &TopicPartition, offset: i64) -> Result<i64, ErrorCode> {
     if topic_name::is_internal(partition.topic.as_str()) {
         return Err(ErrorCode::InvalidTopicException);
+    }
+    let topics = call.shared.directory.topics();
+    if topics
+        .by_name(partition.topic.as_str())
+        .is_some_and(|topic| topic.settings.is_compacted && !topic.settings.is_deleted)
+    {
+        return Err(ErrorCode::PolicyViolation);
     }
     let offset = match offset {
         -1 => None,

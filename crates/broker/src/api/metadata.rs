@@ -5,7 +5,8 @@
 //!
 //! - 0: an empty list means all topics. 1: null does, an empty list means none; controller. 2: cluster id.
 //! - 4: the client may forbid that topics are made. 5: offline replicas. 7: leader epochs. 8: authorised operations.
-//! - 9: flexible. 10: topic ids, in answers. 12: topic ids, in questions. 13: an error for the whole.
+//! - 9: flexible. 10: topic ids, in answers. 12: topic ids, in questions, where a name beside one does not count: Java's clients send an
+//!   empty one along. 13: an error for the whole.
 
 use atonce_kernel::Uuid;
 use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};

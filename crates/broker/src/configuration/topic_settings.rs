@@ -22,6 +22,8 @@ pub(crate) struct TopicSettings {
     pub(crate) timestamp_before_ms_max: i64,
     /// `cleanup.policy` names `compact`.
     pub(crate) is_compacted: bool,
+    /// `cleanup.policy` names `delete`.
+    pub(crate) is_deleted: bool,
 }
 
 impl TopicSettings {
@@ -32,6 +34,8 @@ impl TopicSettings {
             values.topic_value(given, key)
         };
         let number = |name| text(name).parse::<i64>().unwrap_or(i64::MAX);
+        let policy = text("cleanup.policy");
+        let has_policy = |wanted: &str| policy.split(',').any(|word| word.trim() == wanted);
         Self {
             batch_bytes_max: i32::try_from(number("max.message.bytes")).unwrap_or(i32::MAX),
             decompressed_bytes_max: usize::try_from(number("max.decompressed.message.bytes")).unwrap_or(usize::MAX),
@@ -39,7 +43,8 @@ impl TopicSettings {
             is_log_append_time: text("message.timestamp.type") == "LogAppendTime",
             timestamp_after_ms_max: number("message.timestamp.after.max.ms"),
             timestamp_before_ms_max: number("message.timestamp.before.max.ms"),
-            is_compacted: text("cleanup.policy").split(',').any(|word| word.trim() == "compact"),
+            is_compacted: has_policy("compact"),
+            is_deleted: has_policy("delete"),
         }
     }
 }
