@@ -28,6 +28,8 @@ use crate::entry::{decode_topic, encode_topic};
 use crate::error::{JournalFailed, OpenError};
 use crate::fields::Fields;
 use crate::files::{Stamps, UnsyncedFiles};
+use crate::handles::SegmentNumber;
+use crate::index::IndexJob;
 use crate::journal::Place;
 use crate::producer::Producers;
 use crate::storage::Slot;
@@ -282,6 +284,8 @@ pub struct CheckpointWork<D: Disk> {
     pub(crate) bytes: BytesMut,
     /// Not named by it any more.
     pub(crate) leftovers: Leftovers,
+    /// Complete segments without index files.
+    pub(crate) indexes: Vec<IndexJob>,
     /// Journal files before this one are not needed any more.
     pub(crate) first_file_number: u64,
 }
@@ -296,6 +300,8 @@ pub struct CheckpointDone {
     /// Still to be removed: files by the writer, who knows whether their partitions are the same; folders by the next
     /// one.
     pub(crate) left: Leftovers,
+    /// Segments that have index files now.
+    pub(crate) indexed: Vec<(Slot, SegmentNumber)>,
 }
 
 /// Files and folders that the next checkpoint does not name.
@@ -338,7 +344,11 @@ impl<D: Disk> CheckpointWork<D> {
             }
             Ok(CheckpointOutcome::NoSpace) | Err(_) => {}
         }
-        CheckpointDone { result, first_file_number: self.first_file_number, left: self.leftovers }
+        let indexed = match &result {
+            Ok(CheckpointOutcome::Written) => self.indexes.iter().filter_map(|job| job.run(&*self.disk)).collect(),
+            Ok(CheckpointOutcome::NoSpace) | Err(_) => Vec::new(),
+        };
+        CheckpointDone { result, first_file_number: self.first_file_number, left: self.leftovers, indexed }
     }
 
     fn sync_and_write(&self) -> Result<CheckpointOutcome, JournalFailed> {

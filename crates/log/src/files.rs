@@ -16,6 +16,7 @@ use bytes::{BufMut, BytesMut};
 
 use crate::compaction::Target;
 use crate::folders::{METADATA_FILE, Metadata, prepare_folder, read_metadata};
+use crate::handles::SegmentNumber;
 use crate::partition::{FoundFiles, Shared};
 use crate::reader::{AbortedTransaction, TailBatch};
 use crate::segment::{Segment, file_path};
@@ -143,6 +144,13 @@ impl<D: Disk> Files<D> {
         }
     }
 
+    /// A segment has index files now, if it still is the same.
+    pub(crate) fn note_indexed(&self, number: SegmentNumber) {
+        if let Some(files) = self.segments.iter().find(|files| files.segment.number == number) {
+            files.segment.set_has_index_files();
+        }
+    }
+
     /// Lets nothing more be written to the last segment.
     pub(crate) fn seal(&mut self) {
         (self.is_sealed, self.active) = (true, None);
@@ -159,7 +167,7 @@ impl<D: Disk> Files<D> {
         self.write_metadata(topic_id, shared)
     }
 
-    pub(crate) fn segments(&self) -> impl ExactSizeIterator<Item = &SegmentFiles> {
+    pub(crate) fn segments(&self) -> impl DoubleEndedIterator<Item = &SegmentFiles> + ExactSizeIterator {
         self.segments.iter()
     }
 
@@ -201,6 +209,7 @@ impl<D: Disk> Files<D> {
             }
             if let Some(files) = self.segments.back_mut() {
                 files.stamps.note(batch.max_timestamp, batch.last_offset);
+                files.segment.set_max_timestamp(files.stamps.max_timestamp);
             }
             if batch.bytes.len() >= GATHER_BYTES {
                 self.write(&mut gathered, shared)?;
@@ -287,6 +296,7 @@ impl<D: Disk> Files<D> {
             let Some(range) = self.place_of(target) else { continue };
             let path = swap_path(&self.folder, target.base_offset, "log", swap);
             let segment = Segment::new(shared.next_segment(), target.base_offset, path, target.log_bytes);
+            segment.set_max_timestamp(target.stamps.max_timestamp);
             let files = SegmentFiles {
                 segment: Arc::new(segment),
                 aborted_bytes: (target.aborted.len() * ABORTED_BYTES) as u64,

@@ -48,6 +48,10 @@ impl<D: Disk> Handles<D> {
         Ok(file)
     }
 
+    pub(crate) fn disk(&self) -> &D {
+        &self.disk
+    }
+
     pub(crate) fn forget(&self, number: SegmentNumber) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).files.remove(&number);
     }

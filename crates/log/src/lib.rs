@@ -31,6 +31,7 @@ mod fields;
 mod files;
 mod folders;
 mod handles;
+mod index;
 mod journal;
 mod partition;
 pub mod producer;

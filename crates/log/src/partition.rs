@@ -17,9 +17,11 @@ use crate::compaction::{Cleaned, Overview, SegmentOverview};
 use crate::error::Damage;
 use crate::files::{FileError, Files, SegmentFiles};
 use crate::handles::{Handles, SegmentNumber};
+use crate::index::IndexJob;
 use crate::producer::Producers;
 use crate::reader::{AbortedTransaction, PartitionReader, TailBatch};
 use crate::settings::Settings;
+use crate::storage::Slot;
 
 /// More than this hardly ever waits to be written.
 const SEGMENT_BYTES_MUCH: u64 = 128 << 10;
@@ -365,6 +367,23 @@ impl<D: Disk> Partition<D> {
             (Some(_), None) => self.files.unwritten_bytes() == 0 && self.files.written_end() <= log_start_offset,
             (None, _) => false,
         }
+    }
+
+    /// Complete segments that have no index files yet.
+    pub(crate) fn index_jobs(&self, slot: Slot) -> Vec<IndexJob> {
+        if self.damage.is_some() {
+            return Vec::new();
+        }
+        let wanted = |files: &&SegmentFiles| files.swap.is_none() && !files.segment.has_index_files();
+        let complete = self.files.segments().rev().skip(1).filter(wanted);
+        complete
+            .map(|files| IndexJob {
+                slot,
+                folder: self.files.folder.clone(),
+                segment: Arc::clone(&files.segment),
+                interval_bytes: self.settings.index_interval_bytes,
+            })
+            .collect()
     }
 
     /// Whether all of these are still segments of the log.

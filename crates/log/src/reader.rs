@@ -15,6 +15,7 @@ use bytes::Bytes;
 use crate::batch::BatchHeader;
 use crate::error::{Damage, ReadError};
 use crate::handles::Handles;
+use crate::index;
 use crate::segment::Segment;
 
 /// A batch that unpacks to more than this is not searched by time.
@@ -351,9 +352,36 @@ impl<D: Disk> PartitionReader<D> {
         bytes_max: usize,
     ) -> Result<Vec<Bytes>, ReadError> {
         let file = self.open(segment)?;
-        let batches = segment.read(&*file, offset, end, bytes_max)?;
+        let place = self.place_of(segment, &file, offset)?;
+        let batches = segment.read(&*file, place, offset, end, bytes_max)?;
         // Deleted meanwhile? Then a new topic of this name may have a file where the old one was.
         if self.is_deleted() { Err(ReadError::Deleted(self.partition.clone())) } else { Ok(batches) }
+    }
+
+    /// A place at or before the batch with `offset` in it, without a walk; `None`: it takes one.
+    fn place_of(&self, segment: &Segment, file: &D::File, offset: Offset) -> Result<Option<u64>, ReadError> {
+        if let Some(place) = segment.place_of_last_read(offset) {
+            return Ok(Some(place));
+        }
+        if !segment.has_index_files() {
+            return Ok(None);
+        }
+        // Before the first entry, the segment's beginning is near enough.
+        Ok(Some(index::position_of(self.handles.disk(), segment, file, offset)?.unwrap_or(0)))
+    }
+
+    /// A place before which no record has a time of `timestamp` or later; `None`: no record in the segment has.
+    fn place_of_time(&self, segment: &Segment, file: &D::File, timestamp: Timestamp) -> Result<Option<u64>, ReadError> {
+        if segment.known_max_timestamp().is_some_and(|max| max < timestamp) {
+            return Ok(None);
+        }
+        if !segment.has_index_files() {
+            return segment.position_at_timestamp(file, timestamp);
+        }
+        let disk = self.handles.disk();
+        let before = index::offset_before(disk, segment, file, timestamp)?;
+        let place = before.map(|offset| index::position_of(disk, segment, file, offset)).transpose()?;
+        Ok(Some(place.flatten().unwrap_or(0)))
     }
 
     pub(crate) fn open(&self, segment: &Segment) -> Result<Arc<D::File>, ReadError> {
@@ -417,8 +445,11 @@ impl<D: Disk> PartitionReader<D> {
         start: Offset,
     ) -> Result<Option<TimestampedOffset>, ReadError> {
         for segment in segments {
+            if segment.known_max_timestamp().is_some_and(|max| max < timestamp) {
+                continue;
+            }
             let file = self.open(segment)?;
-            let mut position = segment.position_at_timestamp(&*file, timestamp)?;
+            let mut position = self.place_of_time(segment, &file, timestamp)?;
             while let Some(at) = position
                 && let Some(batch) = segment.batch_at(&*file, at)?
             {
@@ -436,8 +467,10 @@ impl<D: Disk> PartitionReader<D> {
         let max = self.with_snapshot(|Snapshot { tail, segments, .. }| {
             let mut max = tail.iter().map(|batch| batch.max_timestamp).max();
             for segment in segments {
-                let file = self.open(segment)?;
-                max = max.max(segment.max_timestamp(&*file)?);
+                max = max.max(match segment.known_max_timestamp() {
+                    Some(known) => Some(known),
+                    None => segment.max_timestamp(&*self.open(segment)?)?,
+                });
             }
             Ok(max)
         })?;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atonce_kernel::disk::{Disk, DiskFile};
-use atonce_kernel::{PartitionIndex, ProducerId, TopicId, TopicName, TopicPartition};
+use atonce_kernel::{Offset, PartitionIndex, ProducerId, TopicId, TopicName, TopicPartition};
 use bytes::Bytes;
 
 use crate::batch::{BatchHeader, EndTransactionMarker};
@@ -86,6 +86,7 @@ fn create<D: Disk>(disk: Arc<D>, config: StorageConfig) -> Result<(Storage<D>, R
     storage.journal.begin()?;
     finish(&mut storage)?;
     allocate_ahead(&mut storage);
+    storage.makes_index_files = true;
     Ok((storage, RecoveryReport { created: true, clean: true, ..RecoveryReport::default() }))
 }
 
@@ -189,6 +190,7 @@ fn recover<D: Disk>(
     storage.forget_moved();
     storage.journal.take_spares(files.into_values())?;
     allocate_ahead(&mut storage);
+    storage.makes_index_files = true;
     Ok((storage, report))
 }
 
@@ -334,6 +336,8 @@ pub(crate) struct Plan {
     swap: Vec<Swap>,
     /// Files that are longer than what the checkpoint vouches for.
     cut: Vec<Cut>,
+    /// Base offsets of segments with index files.
+    indexed: BTreeMap<(TopicId, PartitionIndex), BTreeSet<Offset>>,
     /// Read from `.txnindex` files.
     aborted: BTreeMap<(TopicId, PartitionIndex), Vec<AbortedTransaction>>,
 }
@@ -458,6 +462,7 @@ impl Plan {
             self.cut.append(&mut kept.cut);
             self.remove_files.append(&mut kept.remove_files);
             self.aborted.append(&mut kept.aborted);
+            self.indexed.append(&mut kept.indexed);
             return Ok(());
         };
         for name in &folder.names {
@@ -508,6 +513,16 @@ impl Plan {
             let is_named = match extension {
                 "log" => partition.segments.iter().any(is_of),
                 "txnindex" => partition.segments.iter().any(|segment| is_of(segment) && segment.aborted_bytes > 0),
+                // Of the last segment, which is written to, there are none yet.
+                "index" | "timeindex" => {
+                    let complete = partition.segments.iter().rev().skip(1);
+                    let is_named = complete.into_iter().any(is_of);
+                    let index = file_path(Path::new(""), base_offset, "index");
+                    if is_named && extension == "timeindex" && folder.names.contains(&index) {
+                        self.indexed.entry(key).or_default().insert(base_offset);
+                    }
+                    is_named
+                }
                 _ => !is_unfinished(extension) || self.swap.iter().any(|swap| swap.from == path.join(name)),
             };
             if !is_named {
@@ -590,7 +605,8 @@ impl Plan {
                 })?;
                 let aborted = self.aborted.remove(&(topic.id, index)).unwrap_or_default();
                 let damaged = self.damaged.remove(&(topic.id, index));
-                load_partition(storage, &topic, partition, aborted, damaged);
+                let indexed = self.indexed.remove(&(topic.id, index)).unwrap_or_default();
+                load_partition(storage, &topic, partition, aborted, damaged, &indexed);
             }
             storage.catalog.insert(topic);
         }
@@ -615,6 +631,7 @@ fn load_partition<D: Disk>(
     partition: PartitionCheckpoint,
     aborted: Vec<AbortedTransaction>,
     damaged: Option<Found>,
+    indexed: &BTreeSet<Offset>,
 ) {
     let name = TopicPartition::new(topic.name.clone(), partition.index);
     let folder = storage.config.directory.join(name.to_string());
@@ -625,12 +642,24 @@ fn load_partition<D: Disk>(
         .map(|segment| {
             let path = file_path(&folder, segment.base_offset, "log");
             let number = storage.shared.next_segment();
-            SegmentFiles {
-                segment: Arc::new(Segment::new(number, segment.base_offset, path, segment.log_bytes)),
-                aborted_bytes: segment.aborted_bytes,
-                stamps: segment.stamps,
-                swap: None,
+            let found = Segment::new(number, segment.base_offset, path, segment.log_bytes);
+            let mut stamps = segment.stamps;
+            if stamps.max_timestamp_offset < 0
+                && damaged.is_none()
+                && let Ok(file) = storage.shared.disk.open(&found.path)
+            {
+                // Before version 3 of the checkpoint nobody wrote them down. Of an empty segment there are none.
+                let _ = found.for_each_header(&file, |_, header| {
+                    stamps.note(header.max_timestamp, header.last_offset());
+                });
             }
+            if stamps.max_timestamp_offset >= 0 {
+                found.set_max_timestamp(stamps.max_timestamp);
+            }
+            if indexed.contains(&segment.base_offset) {
+                found.set_has_index_files();
+            }
+            SegmentFiles { segment: Arc::new(found), aborted_bytes: segment.aborted_bytes, stamps, swap: None }
         })
         .collect();
     let found = FoundFiles {

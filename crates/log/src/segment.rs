@@ -3,13 +3,14 @@
 //! **What it does not know**: what is visible, who writes. It is read up to `written_bytes`, which only the writer
 //! raises, after the bytes are there.
 //!
-//! The index is built while the file is read and never stored: a place every 32 KiB or so, found again by walking
-//! over headers.
+//! Complete segments have Kafka's index files beside them, see [`crate::index`]. Without those, and for the segment that is written
+//! to, the index is built in memory while the file is read: a place every 32 KiB or so, found again by walking over headers.
 
 #![expect(clippy::disallowed_types, reason = "readers on any thread extend the index while they read")]
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use atonce_kernel::disk::DiskFile;
@@ -42,8 +43,17 @@ pub(crate) struct Segment {
     pub(crate) base_offset: Offset,
     pub(crate) path: PathBuf,
     written_bytes: AtomicU64,
+    /// Of all batches, as far as known: nothing later is in it. Raised before batches are visible.
+    max_timestamp: AtomicI64,
+    /// There are index files beside it: look-ups read those, and nothing is kept in memory.
+    has_index_files: AtomicBool,
     index: Mutex<Index>,
+    /// Where the last reads ended: those who read in order go on there.
+    read_ends: Mutex<VecDeque<(Offset, u64)>>,
 }
+
+/// Readers of one segment that go on where they were; more find their place anew.
+const READ_ENDS_MAX: usize = 16;
 
 /// Places in the file, in order. All of `..walked_bytes` is covered.
 #[derive(Default)]
@@ -81,14 +91,103 @@ impl Index {
 
 impl Segment {
     pub(crate) fn new(number: SegmentNumber, base_offset: Offset, path: PathBuf, written_bytes: u64) -> Self {
-        Self { number, base_offset, path, written_bytes: AtomicU64::new(written_bytes), index: Mutex::default() }
+        Self {
+            number,
+            base_offset,
+            path,
+            written_bytes: AtomicU64::new(written_bytes),
+            max_timestamp: AtomicI64::new(i64::MAX),
+            has_index_files: AtomicBool::new(false),
+            index: Mutex::default(),
+            read_ends: Mutex::default(),
+        }
+    }
+
+    /// The latest time in it; `None`: not known.
+    pub(crate) fn known_max_timestamp(&self) -> Option<Timestamp> {
+        Some(self.max_timestamp.load(Ordering::Acquire)).filter(|time| *time != i64::MAX).map(Timestamp)
+    }
+
+    /// The writer's: no batch in it has a later time.
+    pub(crate) fn set_max_timestamp(&self, time: Timestamp) {
+        self.max_timestamp.store(time.0, Ordering::Release);
+    }
+
+    pub(crate) fn has_index_files(&self) -> bool {
+        self.has_index_files.load(Ordering::Acquire)
+    }
+
+    /// Index files are there: what was kept in memory instead is dropped.
+    pub(crate) fn set_has_index_files(&self) {
+        self.has_index_files.store(true, Ordering::Release);
+        *self.index() = Index::default();
+    }
+
+    fn read_ends(&self) -> MutexGuard<'_, VecDeque<(Offset, u64)>> {
+        self.read_ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the batch with `offset` stands, if a read ended just there.
+    pub(crate) fn place_of_last_read(&self, offset: Offset) -> Option<u64> {
+        self.read_ends().iter().find(|(end, _)| *end == offset).map(|(_, position)| *position)
+    }
+
+    /// The batches from `start`, where one begins, up to the one with `offset` in it, are stepped over.
+    pub(crate) fn header_from<F: DiskFile>(
+        &self,
+        file: &F,
+        start: u64,
+        offset: Offset,
+    ) -> Result<Option<BatchHeader>, ReadError> {
+        let mut position = start;
+        while let Some(header) = self.header_at(file, position)? {
+            if header.last_offset() >= offset {
+                return Ok(Some(header));
+            }
+            position += header.size as u64;
+        }
+        Ok(None)
+    }
+
+    /// The header at a place; `None` if none is there.
+    pub(crate) fn header_at<F: DiskFile>(&self, file: &F, position: u64) -> Result<Option<BatchHeader>, ReadError> {
+        let end = self.written_bytes();
+        if position >= end {
+            return Ok(None);
+        }
+        Ok(BatchHeader::parse(&self.read_at(file, position, HEADER_BYTES, end)?).ok())
+    }
+
+    /// Calls `visit` with all headers and their places.
+    pub(crate) fn for_each_header<F: DiskFile>(
+        &self,
+        file: &F,
+        mut visit: impl FnMut(u64, &BatchHeader),
+    ) -> Result<(), ReadError> {
+        let (mut start, end) = (0, self.written_bytes());
+        while start < end {
+            let piece = self.read_at(file, start, WALK_BYTES, end)?;
+            let mut next = start;
+            for_each_header(&piece, |position, header| {
+                visit(start + position, header);
+                next = start + position + header.size as u64;
+                Ok(true)
+            })
+            .map_err(|error| self.walk_error(start, error))?;
+            if next == start {
+                return Err(self.corrupt(start, "the file ends inside a batch header"));
+            }
+            start = next;
+        }
+        Ok(())
     }
 
     /// The same bytes under another name.
     pub(crate) fn renamed(&self, number: SegmentNumber, path: PathBuf) -> Self {
-        let index = std::mem::take(&mut *self.index());
-        let written_bytes = AtomicU64::new(self.written_bytes());
-        Self { number, base_offset: self.base_offset, path, written_bytes, index: Mutex::new(index) }
+        let renamed = Self::new(number, self.base_offset, path, self.written_bytes());
+        renamed.max_timestamp.store(self.max_timestamp.load(Ordering::Acquire), Ordering::Release);
+        *renamed.index() = std::mem::take(&mut *self.index());
+        renamed
     }
 
     pub(crate) fn written_bytes(&self) -> u64 {
@@ -157,15 +256,19 @@ impl Segment {
     }
 
     /// Reads whole batches from the one that contains `offset` on: those below `end_offset`, at most `bytes_max`, one
-    /// at least.
+    /// at least. `place` is a place at or before it, if one is known.
     pub(crate) fn read<F: DiskFile>(
         &self,
         file: &F,
+        place: Option<u64>,
         offset: Offset,
         end_offset: Offset,
         bytes_max: usize,
     ) -> Result<Vec<Bytes>, ReadError> {
-        let start = self.position_of(file, offset)?;
+        let mut start = match place {
+            Some(place) => place,
+            None => self.position_of(file, offset)?,
+        };
         let end = self.written_bytes();
         // The place may lie an interval before the batch that is wanted.
         let wanted = bytes_max.saturating_add(INDEX_INTERVAL_BYTES as usize + HEADER_BYTES);
@@ -174,14 +277,21 @@ impl Segment {
             let mut batches = Vec::new();
             let mut batch_bytes = 0;
             let mut needed = None;
+            let mut read_end = None;
+            // Where the piece's last header leads; `None`: what comes there is not wanted.
+            let mut next = Some(start);
             let mut index = self.index();
             let walked = for_each_header(&piece, |position, header| {
-                if start + position == index.walked_bytes {
+                if start + position == index.walked_bytes && !self.has_index_files() {
                     self.check_order(&index, position, header)?;
                     index.add(start + position, header);
                 }
+                next = Some(start + position + header.size as u64);
                 if header.last_offset() < offset {
                     return Ok(true);
+                }
+                if header.base_offset >= end_offset {
+                    next = None;
                 }
                 if header.base_offset >= end_offset || (batch_bytes > 0 && batch_bytes + header.size > bytes_max) {
                     return Ok(false);
@@ -193,9 +303,18 @@ impl Segment {
                 }
                 batches.push(piece.slice(from..from + header.size));
                 batch_bytes += header.size;
+                read_end = Some((header.next_offset(), start + position + header.size as u64));
                 Ok(true)
             });
             drop(index);
+            if let Some(read_end) = read_end {
+                let mut read_ends = self.read_ends();
+                read_ends.retain(|(end, _)| *end != offset && *end != read_end.0);
+                read_ends.push_back(read_end);
+                if read_ends.len() > READ_ENDS_MAX {
+                    read_ends.pop_front();
+                }
+            }
             match walked {
                 Ok(()) => {}
                 // Damage takes what is behind it, and nothing that stands before.
@@ -203,7 +322,14 @@ impl Segment {
                 Err(error) => return Err(self.walk_error(start, error)),
             }
             match needed {
-                None => return Ok(batches),
+                None => match next.filter(|next| batches.is_empty() && *next > start && *next < end) {
+                    // The place was further off than this piece reaches.
+                    Some(next) => {
+                        start = next;
+                        piece = self.read_at(file, start, wanted, end)?;
+                    }
+                    None => return Ok(batches),
+                },
                 // The first batch alone is larger than what was asked for.
                 Some(needed) if piece.len() < needed => {
                     let larger = self.read_at(file, start, needed, end)?;

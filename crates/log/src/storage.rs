@@ -134,6 +134,8 @@ pub struct Storage<D: Disk> {
     /// A checkpoint would let files go.
     pub(crate) wants_checkpoint: bool,
     pub(crate) is_compaction_running: bool,
+    /// Not while opening: it would take as long as there is data without.
+    pub(crate) makes_index_files: bool,
     failed: Option<JournalFailed>,
 }
 
@@ -177,6 +179,7 @@ impl<D: Disk> Storage<D> {
             is_checkpoint_running: false,
             wants_checkpoint: false,
             is_compaction_running: false,
+            makes_index_files: false,
             failed: None,
         }
     }
@@ -920,9 +923,13 @@ impl<D: Disk> Storage<D> {
         let mut files = Vec::new();
         let mut folders = Vec::new();
         let mut leftovers = std::mem::take(&mut self.leftovers);
+        let mut indexes = Vec::new();
         for (slot, partition) in self.slots.iter_mut().enumerate() {
             let Some(partition) = partition else { continue };
             leftovers.files.extend(partition.drop_old_segments(&self.shared).into_iter().map(|path| (slot, path)));
+            if self.makes_index_files {
+                indexes.extend(partition.index_jobs(slot));
+            }
             let swaps = partition.files.segments().filter(|files| files.swap.is_some());
             leftovers.swaps.extend(swaps.map(|files| (slot, files.segment.base_offset)));
             if partition.files.is_unsynced() {
@@ -945,6 +952,7 @@ impl<D: Disk> Storage<D> {
             folders,
             bytes: self.encode_checkpoint(),
             leftovers,
+            indexes,
             first_file_number: self.journal.place().file_number,
         }
     }
@@ -987,6 +995,11 @@ impl<D: Disk> Storage<D> {
         match done.result? {
             CheckpointOutcome::Written => {
                 self.journal.free_before(done.first_file_number);
+                for (slot, number) in done.indexed {
+                    if let Some(partition) = self.partition(slot) {
+                        partition.files.note_indexed(number);
+                    }
+                }
                 for (slot, base_offset) in done.left.swaps {
                     if let Some(partition) = self.slots.get_mut(slot).and_then(Option::as_mut)
                         && partition.finish_swap(base_offset, &mut self.shared).is_err()

@@ -8,7 +8,7 @@ use atonce_broker::{Broker, BrokerBuilder, Durability, StartError};
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{address, host_and_port};
+use super::{address, data_folder, host_and_port};
 use crate::failure::{Failure, OrFailure};
 use crate::output::say;
 
@@ -17,17 +17,20 @@ use crate::output::say;
 /// It prints one line, which ends with its address, once it serves, and ends cleanly at SIGTERM or Ctrl-C: a second start goes on from
 /// the same data. Killed at any moment, it recovers when it starts.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true, after_help = "\
 Examples:
   atonce broker --data-dir ./data
   atonce broker --data-dir ./data --listen 127.0.0.1:0            any free port; the line says which
   atonce broker --data-dir ./data --durability os -s num.partitions=4
   atonce broker --config server.properties -s log.dirs=/var/lib/atonce
   atonce broker --data-dir ./data --health 127.0.0.1:8080 --metrics 127.0.0.1:8080
+  atonce broker check --data-dir ./data                           what is there, what is damaged; nothing is written
 
 A configuration file has Kafka's keys (listeners, log.dirs, num.partitions …). --health answers /live and /ready, --metrics answers
 /metrics for Prometheus; both are off unless asked for. RUST_LOG chooses what is logged.")]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    data_folder: Option<data_folder::Verb>,
     /// The folder that holds everything: journal, logs, offsets, transactions. Made if it is not there.
     ///
     /// Else `log.dirs` of the configuration says it.
@@ -145,6 +148,9 @@ fn builder(arguments: &Arguments) -> Result<BrokerBuilder, Failure> {
 
 /// Serves until SIGTERM or SIGINT, or until its disk fails.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    if let Some(verb) = &arguments.data_folder {
+        return data_folder::run(verb);
+    }
     // Before the line is printed: whoever reads it may send a signal at once.
     let no_signals = "this system refuses signal handlers; run it where they are allowed";
     let mut terminate =
@@ -190,7 +196,7 @@ fn what_next(error: &StartError) -> (&'static str, u8) {
         StartError::Configuration(_) => {
             ("-s takes broker properties by their names in Kafka, as in -s num.partitions=4", 2)
         }
-        StartError::Recovery { .. } => ("keep the folder as it is; another one can be named with --data-dir", 1),
+        StartError::Recovery { .. } => ("keep the folder as it is, and see what is in it: atonce broker check --data-dir …", 1),
         StartError::Thread(_) => ("see the limits of this system (ulimit -u)", 1),
         _ => ("see the cause above", 1),
     }

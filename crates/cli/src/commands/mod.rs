@@ -4,6 +4,7 @@ pub(crate) mod broker;
 pub(crate) mod cluster;
 pub(crate) mod configs;
 pub(crate) mod consume;
+pub(crate) mod data_folder;
 pub(crate) mod groups;
 pub(crate) mod produce;
 pub(crate) mod records;
