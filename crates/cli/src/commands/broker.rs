@@ -17,7 +17,10 @@ use crate::output::say;
 /// It prints one line, which ends with its address, once it serves, and ends cleanly at SIGTERM or Ctrl-C: a second start goes on from
 /// the same data. Killed at any moment, it recovers when it starts.
 #[derive(Debug, Args)]
-#[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true, after_help = "\
+#[command(
+    subcommand_negates_reqs = true,
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   atonce broker --data-dir ./data
   atonce broker --data-dir ./data --listen 127.0.0.1:0            any free port; the line says which
@@ -27,7 +30,8 @@ Examples:
   atonce broker check --data-dir ./data                           what is there, what is damaged; nothing is written
 
 A configuration file has Kafka's keys (listeners, log.dirs, num.partitions …). --health answers /live and /ready, --metrics answers
-/metrics for Prometheus; both are off unless asked for. RUST_LOG chooses what is logged.")]
+/metrics for Prometheus; both are off unless asked for. RUST_LOG chooses what is logged."
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     data_folder: Option<data_folder::Verb>,
@@ -196,7 +200,9 @@ fn what_next(error: &StartError) -> (&'static str, u8) {
         StartError::Configuration(_) => {
             ("-s takes broker properties by their names in Kafka, as in -s num.partitions=4", 2)
         }
-        StartError::Recovery { .. } => ("keep the folder as it is, and see what is in it: atonce broker check --data-dir …", 1),
+        StartError::Recovery { .. } => {
+            ("keep the folder as it is, and see what is in it: atonce broker check --data-dir …", 1)
+        }
         StartError::Thread(_) => ("see the limits of this system (ulimit -u)", 1),
         _ => ("see the cause above", 1),
     }

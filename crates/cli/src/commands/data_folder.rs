@@ -110,7 +110,9 @@ fn show(found: &FolderCheck) -> Result<(), Failure> {
     ))?;
     if let Some(torn) = &journal.torn_tail {
         let (path, position) = (torn.path.display(), torn.position);
-        say(format!("journal: a write that was not finished at {position} in {path}; nobody was told that it was there"))?;
+        say(format!(
+            "journal: a write that was not finished at {position} in {path}; nobody was told that it was there"
+        ))?;
     }
     let mut rows = table(&["partition", "offsets", "segments", "bytes", "records", "damage"]);
     for partition in &found.partitions {
@@ -144,9 +146,7 @@ fn durability(found: &FolderCheck) -> &'static str {
 }
 
 fn in_json(found: &FolderCheck) -> Value {
-    let damage = |damage: &Damage| {
-        json!({ "file": damage.path.display().to_string(), "offset": damage.position, "what": damage.what })
-    };
+    let damage = |damage: &Damage| json!({ "file": damage.path.display().to_string(), "offset": damage.position, "what": damage.what });
     let partition = |partition: &PartitionCheck| {
         json!({
             "partition": partition.partition.to_string(),
