@@ -34,7 +34,8 @@ fn handle(engine: &mut Engine, call: &Call, request: CreatePartitionsRequest, re
             CreatePartitionsTopicResult {
                 name: topic.name,
                 error_code: code.to_i16(),
-                error_message: message,
+                // As Kafka, which has no words for that one.
+                error_message: message.filter(|_| code != ErrorCode::UnknownTopicOrPartition),
                 ..Default::default()
             }
         })

@@ -53,6 +53,7 @@ fn create(engine: &mut Engine, call: &Call, topic: CreatableTopic, validate_only
         Err(refusal) => refuse(topic.name, refusal),
         Ok(id) => CreatableTopicResult {
             name: topic.name,
+            error_message: None,
             // Kafka draws one, also if it makes nothing.
             topic_id: id.unwrap_or_else(|| engine.uuid()),
             num_partitions: partitions,

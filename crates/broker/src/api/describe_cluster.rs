@@ -19,16 +19,17 @@ const CONTROLLERS: i8 = 2;
 async fn handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse {
     let refused = match request.endpoint_type {
         BROKERS => None,
-        CONTROLLERS => Some(ErrorCode::MismatchedEndpointType),
-        _ => Some(ErrorCode::UnsupportedEndpointType),
+        CONTROLLERS => {
+            let message =
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER";
+            Some((ErrorCode::MismatchedEndpointType, message.to_owned()))
+        }
+        other => Some((ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {other}"))),
     };
-    if let Some(code) = refused {
+    if let Some((code, message)) = refused {
         return DescribeClusterResponse {
             error_code: code.to_i16(),
-            error_message: Some(format!(
-                "Endpoint type {} is not served here: this is a broker.",
-                request.endpoint_type
-            )),
+            error_message: Some(message),
             ..Default::default()
         };
     }

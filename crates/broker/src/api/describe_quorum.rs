@@ -13,11 +13,10 @@ use atonce_protocol::{ApiKey, ErrorCode};
 use super::{Api, Call};
 use crate::LEADER_EPOCH;
 use crate::engine::wall_clock;
+use crate::topic_name::CLUSTER_METADATA;
 
 pub(super) const API: Api =
     Api { key: ApiKey::DescribeQuorum, versions: 0..=2, run: |incoming| incoming.in_place(handle) };
-
-const METADATA_TOPIC: &str = "__cluster_metadata";
 
 async fn handle(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse {
     if request.topics.is_empty() {
@@ -26,7 +25,7 @@ async fn handle(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumRes
     // Asked for anything besides the one partition there is, Kafka knows none of them.
     let is_known = match request.topics.as_slice() {
         [topic] => match topic.partitions.as_slice() {
-            [partition] => topic.topic_name == METADATA_TOPIC && partition.partition_index == 0,
+            [partition] => topic.topic_name == CLUSTER_METADATA && partition.partition_index == 0,
             _ => false,
         },
         _ => false,

@@ -1,6 +1,6 @@
 //! ElectLeaders (key 43), versions 0 to 2: has partitions led by their preferred replica. The only replica leads already.
 //!
-//! - 1: the kind of election. 2: flexible. Asked for all partitions, it answers with those whose leader changed: none.
+//! - 1: the kind of election. 2: flexible. Asked for all partitions, it names every topic, and none of its partitions.
 
 use atonce_protocol::messages::elect_leaders_request::ElectLeadersRequest;
 use atonce_protocol::messages::elect_leaders_response::{ElectLeadersResponse, PartitionResult, ReplicaElectionResult};
@@ -31,29 +31,31 @@ async fn handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespons
             Some(_) => Refusal::of(ErrorCode::ElectionNotNeeded),
         }
     };
+    let asks_for_all = request.topic_partitions.is_none() && is_known_type;
     let is_empty = request.topic_partitions.as_ref().is_some_and(Vec::is_empty);
-    let replica_election_results = request
-        .topic_partitions
-        .unwrap_or_default()
-        .into_iter()
-        .map(|asked| ReplicaElectionResult {
-            partition_result: asked
-                .partitions
-                .iter()
-                .map(|partition| {
-                    let verdict = verdict(&asked.topic, *partition);
-                    PartitionResult {
-                        partition_id: *partition,
-                        error_code: verdict.code.to_i16(),
-                        error_message: Some(verdict.message),
-                        ..Default::default()
-                    }
-                })
-                .collect(),
-            topic: asked.topic,
-            ..Default::default()
-        })
-        .collect();
+    // Asked for all, Kafka names every topic, and in it the partitions whose leader changed: none.
+    let all = topics
+        .iter()
+        .filter(|_| asks_for_all)
+        .map(|topic| ReplicaElectionResult { topic: topic.name.as_str().to_owned(), ..Default::default() });
+    let named = request.topic_partitions.unwrap_or_default().into_iter().map(|asked| ReplicaElectionResult {
+        partition_result: asked
+            .partitions
+            .iter()
+            .map(|partition| {
+                let verdict = verdict(&asked.topic, *partition);
+                PartitionResult {
+                    partition_id: *partition,
+                    error_code: verdict.code.to_i16(),
+                    error_message: Some(verdict.message),
+                    ..Default::default()
+                }
+            })
+            .collect(),
+        topic: asked.topic,
+        ..Default::default()
+    });
+    let replica_election_results = all.chain(named).collect();
     let error_code =
         if is_known_type || is_empty || call.version < 1 { ErrorCode::None } else { ErrorCode::InvalidRequest };
     ElectLeadersResponse { error_code: error_code.to_i16(), replica_election_results, ..Default::default() }

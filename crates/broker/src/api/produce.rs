@@ -35,6 +35,10 @@ pub(super) const API: Api = Api { key: ApiKey::Produce, versions: 3..=13, run };
 /// very many), are looked at elsewhere, while all other connections go on.
 const BYTES_LOOKED_AT_HERE: usize = 256 << 10;
 
+#[expect(
+    clippy::async_yields_async,
+    reason = "the answer is awaited in its turn, after the next requests are taken in"
+)]
 fn run(mut incoming: Incoming) -> Taken {
     let request = match ProduceRequest::decode(&mut incoming.body, incoming.call.version) {
         Ok(request) => request,

@@ -27,6 +27,9 @@ pub(crate) struct Standing {
     pub(crate) source: Source,
 }
 
+/// What was set in one place, by name.
+type Layer<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// All that was set for the broker, at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values<'a> {
@@ -63,7 +66,7 @@ impl<'a> Values<'a> {
             .map_or_else(|| vec![name], |synonyms| synonyms.iter().map(|(name, _)| *name).collect());
         let given = |name: &str| self.settings.properties.given(name).map(str::to_owned);
         let default = |name: &str| find(BROKER_KEYS, name).ok().and_then(|key| key.default).map(str::to_owned);
-        let layers: [(Source, &dyn Fn(&str) -> Option<String>); 4] = [
+        let layers: [(Source, Layer<'_>); 4] = [
             (Source::DynamicBroker, &|name| self.own.get(name).cloned()),
             (Source::DynamicDefaultBroker, &|name| self.all.get(name).cloned()),
             (Source::StaticBroker, &given),
