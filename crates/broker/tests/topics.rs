@@ -53,7 +53,7 @@ async fn what_cannot_be_made_is_refused_for_the_first_reason_that_kafka_would_gi
         (topic("there"), ErrorCode::TopicAlreadyExists),
         (CreatableTopic { num_partitions: 0, ..topic("n") }, ErrorCode::InvalidPartitions),
         (CreatableTopic { num_partitions: -2, ..topic("n") }, ErrorCode::InvalidPartitions),
-        (CreatableTopic { num_partitions: i32::MAX, ..topic("n") }, ErrorCode::InvalidPartitions),
+        (CreatableTopic { num_partitions: i32::MAX, ..topic("n") }, ErrorCode::PolicyViolation),
         (CreatableTopic { replication_factor: 3, ..topic("n") }, ErrorCode::InvalidReplicationFactor),
         (CreatableTopic { configs: vec![config("no.such", Some("1"))], ..topic("n") }, ErrorCode::InvalidConfig),
         (CreatableTopic { configs: vec![config("retention.ms", Some("x"))], ..topic("n") }, ErrorCode::InvalidConfig),
