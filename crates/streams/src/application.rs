@@ -30,6 +30,7 @@ pub struct ApplicationBuilder {
     commit_interval: Duration,
     commit_after: CommitAfter,
     repartition_purge_interval: Duration,
+    state_cleanup_delay: Duration,
     on_failure: FailureHandler,
     on_worker_error: Option<Arc<OnWorkerError>>,
     workers: usize,
@@ -102,6 +103,12 @@ impl ApplicationBuilder {
     /// How often what was read from repartition topics and is committed is deleted from them; every 30 s unless set.
     pub fn repartition_purge_interval(self, interval: Duration) -> Self {
         Self { repartition_purge_interval: interval, ..self }
+    }
+
+    /// After how long without them the stores of tasks that have gone to other processes are thrown away; 10 min unless set. A task that comes
+    /// back sooner finds its state, and replays only a tail.
+    pub fn state_cleanup_delay(self, delay: Duration) -> Self {
+        Self { state_cleanup_delay: delay, ..self }
     }
 
     /// What becomes of records that cannot be read, processed or written; each ends its worker unless set.
@@ -197,6 +204,7 @@ impl ApplicationBuilder {
             commit_interval: self.commit_interval,
             commit_after: self.commit_after,
             repartition_purge_interval: self.repartition_purge_interval,
+            state_cleanup_delay: self.state_cleanup_delay,
             transaction_timeout: self.transaction_timeout,
             session_timeout: self.session_timeout,
             heartbeat_interval: self.heartbeat_interval,
@@ -358,6 +366,7 @@ impl Application {
             commit_interval: Duration::from_millis(100),
             commit_after: CommitAfter { records: u64::MAX, bytes: UNCOMMITTED_BYTES_MAX },
             repartition_purge_interval: Duration::from_secs(30),
+            state_cleanup_delay: Duration::from_secs(600),
             on_failure: FailureHandler::default(),
             on_worker_error: None,
             workers: 1,

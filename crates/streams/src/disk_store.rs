@@ -108,6 +108,18 @@ impl DiskEngine {
         self.database.delete_keyspace(keyspace).map_err(failed)
     }
 
+    /// Throws away every store of a task; says how many there were. None of them may be open.
+    pub(crate) fn delete_task(&self, task: TaskId) -> Result<u64, StoreError> {
+        let prefix = format!("{task}.");
+        let names = self.database.list_keyspace_names();
+        let mut deleted = 0;
+        for store in names.iter().filter_map(|name| name.strip_prefix(&prefix)) {
+            self.delete_store(task, store)?;
+            deleted += 1;
+        }
+        Ok(deleted)
+    }
+
     fn gate(&self) -> MutexGuard<'_, ()> {
         // It guards no data of its own, so a panic elsewhere has broken nothing in it.
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)

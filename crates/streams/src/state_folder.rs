@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use atonce_kernel::chance::Chance;
 use atonce_streams_core::TaskId;
@@ -32,6 +33,7 @@ pub(crate) struct StateFolder {
     disk: DiskEngine,
     stores: Mutex<Stores>,
     given_back: Notify,
+    opened: Instant,
     /// Dropped last: with it goes the lock.
     _lock: File,
 }
@@ -41,6 +43,8 @@ struct Stores {
     /// Stores in memory between two owners.
     in_memory: BTreeMap<(TaskId, String), Box<dyn StateStore>>,
     in_use: BTreeSet<(TaskId, String)>,
+    /// Since when nobody here has a task that somebody had.
+    idle_since: BTreeMap<TaskId, Instant>,
 }
 
 impl StateFolder {
@@ -77,6 +81,7 @@ impl StateFolder {
             disk,
             stores: Mutex::new(Stores::default()),
             given_back: Notify::new(),
+            opened: Instant::now(),
             _lock: lock,
         })
     }
@@ -144,8 +149,27 @@ impl StateFolder {
             stores.in_memory.insert(key.clone(), engine);
         }
         stores.in_use.remove(&key);
+        stores.idle_since.insert(task, Instant::now());
         drop(stores);
         self.given_back.notify_waiters();
+    }
+
+    /// Throws away the stores of tasks that nobody here has had for `delay`: another process has them, and their change logs have
+    /// everything. Returns how many stores that were.
+    pub(crate) fn clean(&self, delay: Duration) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        for task in self.stored_tasks() {
+            // The lock is held while a task is deleted, so that it is not taken in between.
+            let mut stores = self.stores();
+            let idle_since = stores.idle_since.get(&task).copied().unwrap_or(self.opened);
+            if stores.in_use.iter().any(|(user, _)| *user == task) || idle_since.elapsed() < delay {
+                continue;
+            }
+            deleted += self.disk.delete_task(task)?;
+            stores.in_memory.retain(|(owner, _), _| *owner != task);
+            stores.idle_since.remove(&task);
+        }
+        Ok(deleted)
     }
 
     fn stores(&self) -> MutexGuard<'_, Stores> {
@@ -223,5 +247,22 @@ mod tests {
             let second = second.await.unwrap();
             folder.give_back(TASK, "s", is_persistent, second);
         }
+    }
+
+    #[tokio::test]
+    async fn only_what_nobody_has_had_for_long_is_thrown_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, gone): (TaskId, TaskId) = ("0_0".parse().unwrap(), "0_1".parse().unwrap());
+        let needed = NeededStore { name: "s".to_owned(), is_persistent: true, changelog: None };
+        let state = StateFolder::open(folder.path(), "app", None).unwrap();
+        let in_use = state.take(kept, &needed).await.unwrap();
+        let idle = state.take(gone, &needed).await.unwrap();
+        state.give_back(gone, "s", true, idle);
+        assert_eq!(state.clean(Duration::from_secs(3600)).unwrap(), 0);
+        assert_eq!(state.clean(Duration::ZERO).unwrap(), 1);
+        assert_eq!(state.stored_tasks(), BTreeSet::from([kept]));
+        // It can be taken again, empty.
+        assert_eq!(state.take(gone, &needed).await.unwrap().position(), None);
+        drop(in_use);
     }
 }

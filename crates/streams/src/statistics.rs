@@ -32,6 +32,8 @@ pub struct Statistics {
     pub skipped_records: u64,
     /// Records that failed and were put into a dead-letter topic.
     pub dead_letters: u64,
+    /// Stores of former tasks that were thrown away.
+    pub cleaned_stores: u64,
     /// Workers that could not go on and were replaced.
     pub replaced_workers: u64,
     /// From the start to the first commit that stands.
@@ -54,6 +56,7 @@ pub(crate) struct Counters {
     pub(crate) dropped_records: AtomicU64,
     skipped_records: AtomicU64,
     dead_letters: AtomicU64,
+    pub(crate) cleaned_stores: AtomicU64,
     pub(crate) replaced_workers: AtomicU64,
 }
 
@@ -73,6 +76,7 @@ impl Counters {
             dropped_records: AtomicU64::new(0),
             skipped_records: AtomicU64::new(0),
             dead_letters: AtomicU64::new(0),
+            cleaned_stores: AtomicU64::new(0),
             replaced_workers: AtomicU64::new(0),
         }
     }
@@ -106,6 +110,7 @@ impl Counters {
             dropped_records: read(&self.dropped_records),
             skipped_records: read(&self.skipped_records),
             dead_letters: read(&self.dead_letters),
+            cleaned_stores: read(&self.cleaned_stores),
             replaced_workers: read(&self.replaced_workers),
             first_commit_after: *self.first_commit_after.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
         }

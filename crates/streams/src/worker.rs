@@ -74,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) commit_interval: Duration,
     pub(crate) commit_after: CommitAfter,
     pub(crate) repartition_purge_interval: Duration,
+    pub(crate) state_cleanup_delay: Duration,
     pub(crate) transaction_timeout: Duration,
     pub(crate) session_timeout: Duration,
     pub(crate) heartbeat_interval: Duration,
@@ -134,6 +135,8 @@ pub(crate) struct Worker {
     failures_in_a_row: u32,
     /// When repartition topics were last purged.
     purged_at: Instant,
+    /// When stores of former tasks were last looked for.
+    cleaned_at: Instant,
     /// Stores that follow their change logs; their tasks wait.
     pub(crate) restoration: Option<Restoration>,
     state: watch::Sender<WorkerState>,
@@ -184,6 +187,7 @@ impl Worker {
             is_out: false,
             failures_in_a_row: 0,
             purged_at: Instant::now(),
+            cleaned_at: Instant::now(),
             restoration: None,
             state,
             stop,
@@ -218,6 +222,7 @@ impl Worker {
             if self.punctuate().await? {
                 continue;
             }
+            self.clean();
             // A batch may be the work of many intervals: none is taken while one is being worked off.
             if self.work_off_buffered().await? {
                 self.restore(Duration::ZERO).await?;
@@ -826,6 +831,24 @@ impl Worker {
         self.failures_in_a_row = 0;
         self.purge();
         Ok(())
+    }
+
+    /// Now and then, throws away the stores of tasks that are others' by now. One worker of a process looks.
+    fn clean(&mut self) {
+        let delay = self.shared.state_cleanup_delay;
+        if self.index > 0 || self.cleaned_at.elapsed() < (delay / 10).max(Duration::from_millis(10)) {
+            return;
+        }
+        self.cleaned_at = Instant::now();
+        match blocking(|| self.shared.folder.clean(delay)) {
+            Ok(0) => {}
+            Ok(deleted) => {
+                tracing::info!("threw away {deleted} stores of tasks that this process has no more");
+                add(&self.shared.counters.cleaned_stores, deleted);
+            }
+            // It is room on a disk and nothing else; the next look tries again.
+            Err(error) => tracing::warn!("stores of former tasks could not be thrown away: {error}"),
+        }
     }
 
     /// Now and then, deletes from repartition topics what was read and is committed: they keep everything else for ever.

@@ -153,7 +153,12 @@ async fn tasks_move_to_a_second_process_and_back_without_loss_or_repetition() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut all = lines(30, 1000);
     cluster.load(&all, PARTITIONS).await;
-    let mut first = application(&cluster, cluster.word_count(), &here).start().await.unwrap();
+    let mut first = application(&cluster, cluster.word_count(), &here)
+        .state_cleanup_delay(Duration::from_millis(100))
+        .start()
+        .await
+        .unwrap();
+    let first_reader = first.statistics_reader();
     first.wait_until_running().await;
     let mut second = application(&cluster, cluster.word_count(), &there).workers(1).start().await.unwrap();
     let reader = second.statistics_reader();
@@ -162,6 +167,7 @@ async fn tasks_move_to_a_second_process_and_back_without_loss_or_repetition() {
     cluster.load(&more, PARTITIONS).await;
     all.extend(more);
     until("the second process has work", || reader.read().committed > 0).await;
+    until("the first has thrown away what is no longer its own", || first_reader.read().cleaned_stores > 0).await;
     second.close().await.unwrap();
     let more = lines(32, 500);
     cluster.load(&more, PARTITIONS).await;
