@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+/// It is made from the binary, and would change it.
+const GENERATED: &str = "command-line.md";
+
 fn main() -> io::Result<()> {
     let crate_folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let root = crate_folder.join("../..");
@@ -24,7 +27,7 @@ fn append_folder(folder: &Path, text: &mut String) -> io::Result<()> {
     for path in paths {
         if path.is_dir() {
             append_folder(&path, text)?;
-        } else if path.extension().is_some_and(|extension| extension == "md") {
+        } else if path.extension().is_some_and(|extension| extension == "md") && !path.ends_with(GENERATED) {
             append(&path, text)?;
         }
     }

@@ -14,7 +14,7 @@ mod time;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use commands::broker::LogFormat;
@@ -51,6 +51,7 @@ enum Command {
     Records(commands::records::Arguments),
     Configs(commands::configs::Arguments),
     Cluster(commands::cluster::Arguments),
+    Completions(commands::completions::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -113,13 +114,16 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Records(arguments) => commands::records::run(arguments).await.map(done),
         Command::Configs(arguments) => commands::configs::run(arguments).await.map(done),
         Command::Cluster(arguments) => commands::cluster::run(arguments).await.map(done),
+        Command::Completions(arguments) => commands::completions::run(&arguments, &CommandLine::command()).map(done),
     }
 }
 
 #[cfg(test)]
+mod reference;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -13,15 +13,15 @@ use atonce_client::admin::{
     GroupState, GroupType, NewOffset, PerItem, TransactionFilter, TransactionState,
 };
 use atonce_client::{
-    Admin, AdminError, Client, Consumer, ConsumerEvent, ErrorCode, GroupId, GroupInstanceId, Isolation, NewTopic,
-    OffsetSpec, Position, ProducerRecord, TopicName, TopicPartition, TransactionalId,
+    Admin, AdminError, Client, Consumer, ConsumerEvent, ErrorCode, GroupId, GroupInstanceId, GroupProtocol, Isolation,
+    NewTopic, OffsetSpec, Position, ProducerRecord, TopicName, TopicPartition, TransactionalId,
 };
 
 struct World {
     client: Client,
     admin: Admin,
     suffix: String,
-    broker: Option<Broker>,
+    _broker: Option<Broker>,
 }
 
 impl World {
@@ -39,7 +39,7 @@ impl World {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_millis();
         let suffix = format!("{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let admin = client.admin();
-        Self { client, admin, suffix, broker }
+        Self { client, admin, suffix, _broker: broker }
     }
 
     fn name(&self, what: &str) -> String {
@@ -84,14 +84,6 @@ impl World {
             if matches!(event, ConsumerEvent::Assigned(..)) {
                 return consumer;
             }
-        }
-    }
-
-    /// The answer of a call that our own broker may not serve.
-    fn served<T>(&self, answer: Result<T, AdminError>) -> Option<T> {
-        match answer {
-            Err(AdminError::Unsupported { .. }) if self.broker.is_some() => None,
-            answer => Some(answer.expect("is answered")),
         }
     }
 }
@@ -348,6 +340,31 @@ async fn groups_are_listed_and_described_with_their_members() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_group_whose_coordinator_assigns_is_described_with_its_epochs() {
+    let world = World::new().await;
+    let topic = world.topic("assigned", 2).await;
+    let group = world.group("assigned");
+    let consumer = world.client.consumer().group(group.clone()).group_protocol(GroupProtocol::Consumer);
+    let mut consumer = consumer.subscribe([topic.clone()]).await.expect("it joins");
+    let both = [0, 1].map(|partition| TopicPartition::new(topic.clone(), partition));
+    while consumer.assignment() != both {
+        consumer.next_event(Duration::from_millis(100)).await.expect("goes on");
+    }
+    let described = only(world.admin.describe_groups(std::slice::from_ref(&group)).await).expect("is there");
+    assert_eq!((described.group_type, described.assignor.as_str()), (GroupType::Consumer, "uniform"));
+    let (group_epoch, assignment_epoch) = described.epochs.expect("it has them");
+    assert!(group_epoch >= 1 && assignment_epoch >= 1, "{group_epoch}, {assignment_epoch}");
+    let [member] = described.members.as_slice() else { panic!("one member, not {described:?}") };
+    assert_eq!(member.target.as_deref(), Some(&both[..]));
+    assert_eq!(member.client_id, "atonce-test");
+    let listed =
+        world.admin.list_groups(&GroupFilter::all().group_type(GroupType::Consumer)).await.expect("is answered");
+    assert!(listed.iter().any(|it| it.group == group), "{listed:?}");
+    consumer.close_and_leave().await.expect("it leaves");
+    only(world.admin.delete_groups(&[group]).await).expect("it is deleted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn members_are_taken_out_of_a_group() {
     let world = World::new().await;
     let admin = &world.admin;
@@ -421,9 +438,7 @@ async fn transactions_are_listed_described_and_ended() {
     let patient = TransactionFilter::all().open_for(Duration::from_secs(600));
     assert_eq!(listed(patient).await, []);
     let fitting = TransactionFilter::all().transactional_id_pattern(format!("writer-{}", world.suffix));
-    if let Some(found) = world.served(admin.list_transactions(&fitting).await) {
-        assert_eq!(found.len(), 1, "{found:?}");
-    }
+    assert_eq!(admin.list_transactions(&fitting).await.map(|found| found.len()), Ok(1));
 
     let producers = async || only(admin.describe_producers(std::slice::from_ref(&here)).await).expect("is told");
     let [of_partition] = producers().await.try_into().expect("one writes there");
@@ -487,25 +502,21 @@ async fn the_cluster_shows_its_brokers_folders_quorum_and_features() {
     assert!((1..=features.supported["transaction.version"].max).contains(&level));
 
     let partition = TopicPartition::new(topic, 0);
-    if let Some(folders) = world.served(admin.describe_log_dirs_of(std::slice::from_ref(&partition)).await) {
-        let folders = folders.into_values().next().expect("a broker").expect("is told");
-        let replica = folders.iter().find_map(|it| it.replicas.get(&partition)).expect("it is in one of them");
-        assert!(replica.bytes > 0 && replica.offset_lag == 0 && !replica.is_future, "{replica:?}");
-        let all = admin.describe_log_dirs(&[cluster.brokers[0].id]).await.expect("is answered");
-        let all = all[&cluster.brokers[0].id].as_ref().expect("is told");
-        assert!(all.iter().any(|it| it.replicas.contains_key(&partition) && it.refusal.is_none()));
-    }
-    if let Some(quorum) = world.served(admin.describe_quorum().await) {
-        assert!(quorum.voters.iter().any(|it| it.node == quorum.leader), "{quorum:?}");
-    }
+    let folders = admin.describe_log_dirs_of(std::slice::from_ref(&partition)).await.expect("is answered");
+    let folders = folders.into_values().next().expect("a broker").expect("is told");
+    let replica = folders.iter().find_map(|it| it.replicas.get(&partition)).expect("it is in one of them");
+    assert!(replica.bytes > 0 && replica.offset_lag == 0 && !replica.is_future, "{replica:?}");
+    let all = admin.describe_log_dirs(&[cluster.brokers[0].id]).await.expect("is answered");
+    let all = all[&cluster.brokers[0].id].as_ref().expect("is told");
+    assert!(all.iter().any(|it| it.replicas.contains_key(&partition) && it.refusal.is_none()));
+    let quorum = admin.describe_quorum().await.expect("is answered");
+    assert!(quorum.voters.iter().any(|it| it.node == quorum.leader), "{quorum:?}");
     let update = [FeatureUpdate::upgrade("no.such.feature", 1)];
     for refused in [admin.validate_features(&update).await, admin.update_features(&update).await] {
         assert!(refused.is_err(), "there is no such feature");
     }
-    let resources = admin.list_config_resources().await;
-    if let Some(resources) = world.served(resources) {
-        assert!(resources.contains(&ConfigResource::Broker(cluster.brokers[0].id)), "{resources:?}");
-    }
+    let resources = admin.list_config_resources().await.expect("is answered");
+    assert!(resources.contains(&ConfigResource::Broker(cluster.brokers[0].id)), "{resources:?}");
 }
 
 #[tokio::test]

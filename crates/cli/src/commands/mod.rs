@@ -2,6 +2,7 @@
 
 pub(crate) mod broker;
 pub(crate) mod cluster;
+pub(crate) mod completions;
 pub(crate) mod configs;
 pub(crate) mod consume;
 pub(crate) mod data_folder;
@@ -24,7 +25,7 @@ use crate::failure::{Failure, OrFailure};
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Cluster {
     /// A broker of the cluster, or several with commas between.
-    #[arg(long, value_name = "HOST:PORT", env = "ATONCE_BOOTSTRAP_SERVERS", default_value = "127.0.0.1:9092", value_parser = addresses)]
+    #[arg(long, value_name = "HOST:PORT", env = "ATONCE_BOOTSTRAP_SERVERS", hide_env_values = true, default_value = "127.0.0.1:9092", value_parser = addresses)]
     bootstrap_servers: String,
 }
 

@@ -134,7 +134,7 @@ impl Admin {
 
     /// The folders in which brokers keep logs, and how large these are; of all brokers, if none is named.
     ///
-    /// ```no_run
+    /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let broker = atonce_broker::Broker::temporary().await?;
@@ -155,7 +155,7 @@ impl Admin {
 
     /// As [`describe_log_dirs`](Self::describe_log_dirs), of these partitions only.
     ///
-    /// ```no_run
+    /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let broker = atonce_broker::Broker::temporary().await?;
@@ -208,7 +208,7 @@ impl Admin {
 
     /// The controllers' quorum.
     ///
-    /// ```no_run
+    /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let broker = atonce_broker::Broker::temporary().await?;

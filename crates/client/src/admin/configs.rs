@@ -500,6 +500,22 @@ impl Admin {
     /// What has configs of its own that are not the default's: groups and subscriptions to metrics, beside topics and brokers.
     ///
     /// Source: KIP-1142. The broker's version 0 knows subscriptions to metrics only.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let broker = atonce_broker::Broker::temporary().await?;
+    /// # let client = atonce_client::Client::builder(broker.bootstrap_servers()).connect().await?;
+    /// # let admin = client.admin();
+    /// use atonce_client::admin::{AlterConfig, ConfigResource};
+    ///
+    /// let payments = ConfigResource::Group("payments".into());
+    /// let change = AlterConfig::set("consumer.session.timeout.ms", "50000");
+    /// admin.alter_configs(&[(payments.clone(), vec![change])]).await?.remove(&payments).expect("an answer")?;
+    /// assert!(admin.list_config_resources().await?.contains(&payments));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn list_config_resources(&self) -> Result<Vec<ConfigResource>, AdminError> {
         let cluster = self.client.cluster();
         let listed = self.call(&cluster, "ListConfigResources").one(
