@@ -85,6 +85,8 @@ public final class Pipelines {
         if (transactional) config.put("transactional.id", transactionalId);
         config.put("delivery.timeout.ms", "120000");
         config.put("max.block.ms", "10000");
+        // What belongs to a transaction goes together: its end sends it at once.
+        config.put("linger.ms", "500");
         config.put("reconnect.backoff.max.ms", "200");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
