@@ -127,7 +127,7 @@ export default async function face (address, { until, equal, refused, run, topic
     own: {
       async members_of_the_new_protocol_share_and_take_over () {
         const [name, group] = [await topic('consumer-protocol', 4), `consumer-protocol-${run}`]
-        const protocol = { protocol: { groupProtocol: 'consumer', sessionTimeout: undefined, rebalanceTimeout: undefined, heartbeatInterval: undefined } }
+        const protocol = { protocol: { groupProtocol: 'consumer' } }
         const first = await made.member(group, name, undefined, protocol)
         await until('all four', () => first.assignment().length === 4, 20)
         const second = await made.member(group, name, undefined, protocol)
