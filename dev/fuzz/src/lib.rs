@@ -10,11 +10,15 @@ use std::sync::OnceLock;
 use atonce_coordinator::group;
 use atonce_coordinator::transaction;
 use atonce_kernel::disk::{Disk, DiskFile};
-use atonce_kernel::{Outcome, ProducerEpoch, ProducerId, ProducerIdentity, Sequence, Timestamp, TopicName, TopicPartition, Uuid};
-use atonce_log::{Durability, IsolationLevel, Marker, Origin, Storage, StorageConfig, TransactionVersion, Verification, dump};
+use atonce_kernel::{
+    Outcome, ProducerEpoch, ProducerId, ProducerIdentity, Sequence, Timestamp, TopicName, TopicPartition, Uuid,
+};
+use atonce_log::{
+    Durability, IsolationLevel, Marker, Origin, Storage, StorageConfig, TransactionVersion, Verification, dump,
+};
 use atonce_protocol::records::{
-    BATCH_HEADER_BYTES, BatchBuilder, BatchOptions, BatchView, ProducedRules, batches as batches_of, read_marker, set_log_append_time,
-    validate_produced,
+    BATCH_HEADER_BYTES, BatchBuilder, BatchOptions, BatchView, ProducedRules, batches as batches_of, read_marker,
+    set_log_append_time, validate_produced,
 };
 use atonce_protocol::{AnyRequest, AnyResponse, ApiKey, Reader, frame};
 use atonce_testkit::disk::FaultyDisk;
@@ -148,7 +152,8 @@ pub fn data_folder(data: &[u8]) {
         file.write_at(content, 0).expect("there is room");
     }
     let Ok((storage, _)) = Storage::open(disk, config()) else { return };
-    let topics: Vec<(TopicName, i32)> = storage.catalog().topics().map(|topic| (topic.name.clone(), topic.partitions)).collect();
+    let topics: Vec<(TopicName, i32)> =
+        storage.catalog().topics().map(|topic| (topic.name.clone(), topic.partitions)).collect();
     for (name, partitions) in topics {
         for index in 0..partitions.min(4) {
             let partition = TopicPartition::new(name.as_str(), index);
@@ -201,13 +206,15 @@ fn write_template(disk: &FaultyDisk) {
     let batch = |producer, sequence, is_transactional| {
         let mut builder = BatchBuilder::with_capacity(256);
         builder.append(now.0, Some(b"key"), Some(b"value"), []).expect("small");
-        let options = BatchOptions { producer, base_sequence: Sequence(sequence), is_transactional, ..BatchOptions::default() };
+        let options =
+            BatchOptions { producer, base_sequence: Sequence(sequence), is_transactional, ..BatchOptions::default() };
         builder.finish(&options).expect("small")
     };
     for step in 0..3_i64 {
         let producer = ProducerIdentity { id: ProducerId(100 + step), epoch: ProducerEpoch(0) };
         storage.append(&plain, &batch(ProducerIdentity::NONE, -1, false), Origin::CLIENT, now).expect("appended");
-        let verification = storage.start_verification(&transactional, producer, Sequence(0), TransactionVersion::V2, now);
+        let verification =
+            storage.start_verification(&transactional, producer, Sequence(0), TransactionVersion::V2, now);
         let guard = match verification.expect("it may begin") {
             Verification::NotNeeded => None,
             Verification::Needed(guard) => Some(guard),
@@ -247,12 +254,15 @@ fn mend_checksums(path: &Path, content: &mut [u8]) {
         head[8..12].copy_from_slice(&checksum.to_be_bytes());
     } else if name.ends_with(".journal") {
         let (mut start, mut previous) = (0, None);
-        while let Some(group) = content.get_mut(start..).filter(|group| group.len() >= 48 && group[..8] == *b"atonceJ1") {
+        while let Some(group) = content.get_mut(start..).filter(|group| group.len() >= 48 && group[..8] == *b"atonceJ1")
+        {
             if let Some(previous) = previous {
                 group[32..36].copy_from_slice(&u32::to_be_bytes(previous));
             }
             let length = u32::from_be_bytes([group[36], group[37], group[38], group[39]]);
-            let Some(payload) = usize::try_from(length).ok().and_then(|length| group.get(48..48 + length)) else { return };
+            let Some(payload) = usize::try_from(length).ok().and_then(|length| group.get(48..48 + length)) else {
+                return;
+            };
             let checksum = crc32c::crc32c_append(crc32c::crc32c(&group[..44]), payload);
             let group_bytes = 48 + payload.len();
             group[44..48].copy_from_slice(&checksum.to_be_bytes());
