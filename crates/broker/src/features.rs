@@ -18,10 +18,11 @@ struct Feature {
     needs: ApiKey,
 }
 
+const GROUP_VERSION: &str = "group.version";
 const TRANSACTION_VERSION: &str = "transaction.version";
 
 const FEATURES: &[Feature] = &[
-    Feature { name: "group.version", level_max: 1, needs: ApiKey::ConsumerGroupHeartbeat },
+    Feature { name: GROUP_VERSION, level_max: 1, needs: ApiKey::ConsumerGroupHeartbeat },
     Feature { name: "streams.version", level_max: 1, needs: ApiKey::StreamsGroupHeartbeat },
     Feature { name: TRANSACTION_VERSION, level_max: 2, needs: ApiKey::EndTxn },
 ];
@@ -47,6 +48,11 @@ pub(crate) fn offered(settings: &Settings, dynamic: &Dynamic) -> Vec<Offered> {
             Offered { name: feature.name, level_max: feature.level_max, level: level.clamp(0, feature.level_max) }
         })
         .collect()
+}
+
+/// Whether consumer groups may be used (KIP-848).
+pub(crate) fn has_consumer_groups(dynamic: &Dynamic) -> bool {
+    dynamic.features.get(GROUP_VERSION).is_none_or(|level| *level > 0)
 }
 
 /// How often levels were changed, from 1 on: clients begin with -1, and some take 0 for "not known".

@@ -13,6 +13,7 @@ use atonce_protocol::{ApiKey, ErrorCode};
 use super::describe_groups::ALL_GROUP_OPERATIONS;
 use super::{Api, Call, Reply};
 use crate::engine::Engine;
+use crate::features;
 
 pub(super) const API: Api =
     Api { key: ApiKey::ConsumerGroupDescribe, versions: 0..=1, run: |incoming| incoming.on_engine_in_turn(handle) };
@@ -36,6 +37,9 @@ fn handle(
 
 fn describe(engine: &mut Engine, group: &GroupId) -> Described {
     let refuse = |error: ErrorCode| Err((group.clone(), error, error.message().to_owned()));
+    if !features::has_consumer_groups(&engine.dynamic()) {
+        return refuse(ErrorCode::UnsupportedVersion);
+    }
     if group.as_str().is_empty() {
         return refuse(ErrorCode::InvalidGroupId);
     }
