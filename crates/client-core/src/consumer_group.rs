@@ -265,12 +265,13 @@ impl ConsumerMembership {
 
     /// Offsets that this member committed as what it is now were refused.
     pub fn handle_commit_refused(&mut self, code: ErrorCode) {
-        match code {
-            ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch if self.is_member() => self.lose(),
-            ErrorCode::FencedInstanceId => self.fail(Refusal::new(Operation::OffsetCommit, code)),
-            // A stale epoch: the next heartbeat brings the new one.
-            _ => {}
+        let is_over = matches!(code, ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch);
+        if is_over && self.is_member() {
+            self.lose();
+        } else if code == ErrorCode::FencedInstanceId {
+            self.fail(Refusal::new(Operation::OffsetCommit, code));
         }
+        // After a stale epoch the next heartbeat brings the new one.
     }
 
     /// The coordinator answered.
@@ -422,16 +423,16 @@ impl ConsumerMembership {
 
     fn handle_refused(&mut self, now: Monotonic, refusal: Refusal) {
         self.must_be_full = true;
-        match refusal.code() {
-            ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch => return self.lose_or_retry(now),
-            // Another process has the name still: perhaps this one's former life, whose session ends by itself.
-            ErrorCode::UnreleasedInstanceId => {
-                let since = *self.unreleased_since.get_or_insert(now);
-                if now.since(since) >= self.config.max_poll_interval {
-                    return self.fail(refusal);
-                }
+        let code = refusal.code();
+        if matches!(code, ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch) {
+            return self.lose_or_retry(now);
+        }
+        // Another process has the name still: perhaps this one's former life, whose session ends by itself.
+        if code == ErrorCode::UnreleasedInstanceId {
+            let since = *self.unreleased_since.get_or_insert(now);
+            if now.since(since) >= self.config.max_poll_interval {
+                return self.fail(refusal);
             }
-            _ => {}
         }
         match refusal.verdict() {
             Verdict::Done | Verdict::Retry => self.retry(now, false),

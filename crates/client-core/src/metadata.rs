@@ -264,6 +264,17 @@ mod tests {
     }
 
     #[test]
+    fn a_broker_that_asks_to_begin_anew_makes_all_brokers_be_forgotten() {
+        let mut metadata = Metadata::default();
+        metadata.handle_response(&answer(7, &[(1, 5)]));
+        let again =
+            MetadataResponse { error_code: ErrorCode::RebootstrapRequired.to_i16(), ..MetadataResponse::default() };
+        metadata.handle_response(&again);
+        assert!(metadata.brokers().is_empty());
+        assert_eq!(leader(&metadata), Some((1, 5)), "topics are looked up again when they are needed");
+    }
+
+    #[test]
     fn a_hint_is_taken_only_if_it_is_newer() {
         let mut metadata = Metadata::default();
         metadata.handle_response(&answer(7, &[(2, 5)]));

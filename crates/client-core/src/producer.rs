@@ -904,6 +904,8 @@ impl Producer {
         match &mut self.role {
             Role::Transactional(manager) => {
                 manager.handle_epoch_refused(refusal.clone());
+                // Its sequence was not taken; should the epoch go on after all, it must not go on behind the gap.
+                manager.handle_sequences_dropped();
                 let may_be_written = batch.may_be_written;
                 self.finish_sealed(topic_partition, &batch, Err(RecordError::Refused { refusal, may_be_written }));
             }

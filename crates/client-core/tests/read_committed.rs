@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use atonce_client_core::fetch::{FetchConfig, Fetched, Fetcher, Isolation, OffsetReset, Outgoing, Position};
-use atonce_client_core::metadata::Metadata;
+use atonce_client_core::metadata::{Broker, Metadata};
 use atonce_kernel::chance::Chance;
 use atonce_kernel::{Monotonic, Offset, Outcome, ProducerId, ProducerIdentity, Sequence, TopicPartition};
 use atonce_protocol::ErrorCode;
@@ -291,4 +291,43 @@ fn what_is_read_ahead_is_bounded() {
         fetches += 1;
     }
     assert!((1..=2).contains(&fetches), "{fetches}");
+}
+
+#[test]
+fn a_replica_that_the_leader_recommends_is_read_from_until_it_fails_or_the_time_is_up() {
+    let partition = TopicPartition::new("t", 0);
+    let mut metadata = metadata();
+    let broker = Broker { host: "near".to_owned(), port: 1, rack: None };
+    metadata.handle_broker(2, broker);
+    let nothing = |node: Option<i32>| {
+        Ok(Fetched {
+            high_watermark: 0,
+            last_stable_offset: 0,
+            aborted: Vec::new(),
+            records: Bytes::new(),
+            preferred_read_replica: node,
+        })
+    };
+    let later = Monotonic::START + Duration::from_secs(301);
+    // What the replica answers, when the next fetch is made, and whom it goes to.
+    for (answer, at, expected) in [
+        (nothing(None), Monotonic::START, 2),
+        (nothing(None), later, 1),
+        (Err(ErrorCode::OffsetOutOfRange), Monotonic::START, 1),
+        (Err(ErrorCode::NotLeaderOrFollower), Monotonic::START + Duration::from_secs(1), 1),
+    ] {
+        let mut fetcher = fetcher(OffsetReset::Fail);
+        fetcher.assign(partition.clone(), Position::Offset(0));
+        let mut fetch = |now, reply| {
+            let Some(Outgoing::Fetch(call)) = fetcher.poll_request(now, &metadata) else { panic!("it fetches") };
+            if let Some(reply) = reply {
+                fetcher.handle_reply(now, call.id, vec![(partition.clone(), reply)]);
+            }
+            call.node
+        };
+        assert_eq!(fetch(Monotonic::START, Some(nothing(Some(2)))), 1);
+        assert_eq!(fetch(Monotonic::START, Some(answer)), 2);
+        assert_eq!(fetch(at, None), expected);
+        assert_eq!(fetcher.poll_error(), None, "a replica that lags is no reason to lose one's place");
+    }
 }
