@@ -86,7 +86,9 @@ impl Background {
             && let Some(work) = storage.begin_checkpoint()?
         {
             let (sender, receiver) = channel();
-            thread::spawn(move || sender.send(work.run()));
+            thread::spawn(move || {
+                let _ = sender.send(work.run());
+            });
             self.running = Some(receiver);
             self.count += 1;
         }

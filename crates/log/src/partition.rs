@@ -425,10 +425,10 @@ impl<D: Disk> Partition<D> {
     pub(crate) fn finish_swap(&mut self, base_offset: Offset, shared: &mut Shared<D>) -> Result<(), FileError> {
         // Who looks meanwhile waits: the old name is gone before the new one can be seen.
         let mut view = self.reader.view_mut();
-        if let Some(segment) = self.files.finish_swap(base_offset, shared)? {
-            if let Some(place) = view.segments.iter_mut().find(|it| it.base_offset == base_offset) {
-                *place = segment;
-            }
+        if let Some(segment) = self.files.finish_swap(base_offset, shared)?
+            && let Some(place) = view.segments.iter_mut().find(|it| it.base_offset == base_offset)
+        {
+            *place = segment;
         }
         Ok(())
     }

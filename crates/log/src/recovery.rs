@@ -485,6 +485,7 @@ impl Plan {
     ) -> Result<(), OpenError> {
         let key = (partition.topic_id, partition.index);
         let mut aborted = Vec::new();
+        let mut found = Vec::new();
         for segment in &partition.segments {
             let mut swapped = |extension: &str| {
                 let swap = segment.swap.map(|swap| swap_path(Path::new(""), segment.base_offset, extension, swap));
@@ -497,7 +498,10 @@ impl Plan {
                     None => file_path(&folder.path, segment.base_offset, extension),
                 }
             };
-            let (log, txnindex) = (swapped("log"), swapped("txnindex"));
+            found.push((segment, swapped("log"), swapped("txnindex")));
+        }
+        // Only now: what takes its right name does so whatever is damaged elsewhere.
+        for (segment, log, txnindex) in found {
             self.check_file(disk, &log, file_path(path, segment.base_offset, "log"), key, segment.log_bytes)?;
             if segment.aborted_bytes > 0 {
                 let name = file_path(path, segment.base_offset, "txnindex");

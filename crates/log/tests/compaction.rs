@@ -188,8 +188,22 @@ fn compressed_batches_are_compacted_and_stay_compressed() {
         for pairs in [[("a", Some("1")), ("b", Some("1"))], [("a", Some("2")), ("c", Some("1"))]] {
             storage.append(&tp("t", 0), &records(&pairs, &options, NOW), Origin::CLIENT, NOW).unwrap();
         }
+        // Interleaved with an aborted transaction that is compressed as well.
+        let producer = ProducerIdentity::new(100, 0);
+        let version = TransactionVersion::V2;
+        let guard = match storage.start_verification(&tp("t", 0), producer, Sequence(0), version, NOW).unwrap() {
+            Verification::NotNeeded => None,
+            Verification::Needed(guard) => Some(guard),
+        };
+        let aborted = BatchOptions { producer, base_sequence: Sequence(0), is_transactional: true, ..options };
+        let aborted = records(&[("a", Some("aborted")), ("d", Some("aborted"))], &aborted, NOW);
+        storage.append(&tp("t", 0), &aborted, Origin::Client { guard }, NOW).unwrap();
+        storage.append(&tp("t", 0), &records(&[("e", Some("1"))], &options, NOW), Origin::CLIENT, NOW).unwrap();
+        end(&mut storage, 100, 1, Outcome::Abort);
         fill(&mut storage, &["x", "y"]);
         assert!(compact(&mut storage));
+        assert_eq!(values(&keyed(&storage), "d"), [], "{compression}");
+        assert_eq!(values(&keyed(&storage), "e"), [(6, Some("1"))], "{compression}");
         assert_eq!(values(&keyed(&storage), "a"), [(2, Some("2"))], "{compression}");
         assert_eq!(values(&keyed(&storage), "b"), [(1, Some("1"))], "{compression}");
         let first = &batches(&storage)[0];

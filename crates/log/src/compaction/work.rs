@@ -452,7 +452,8 @@ impl<D: Disk> CompactionWork<D> {
         let is_past_horizon = horizon.is_some_and(|horizon| horizon <= self.source.now.0);
         let mut kept: Vec<RecordView<'_>> = Vec::new();
         let payload;
-        if !is_aborted && !(is_spent_marker && is_past_horizon) {
+        let goes_whole = is_aborted || (is_spent_marker && is_past_horizon);
+        if !goes_whole {
             payload = view.decompress(UNPACKED_BYTES_MAX).map_err(corrupt)?;
             for record in view.records_in(&payload) {
                 let record = record.map_err(corrupt)?;

@@ -252,7 +252,7 @@ pub(crate) enum Step {
     BeginCheckpoint,
     RunCheckpoint,
     BeginCompaction,
-    StepCompaction,
+    CompactSome,
     FinishCompaction,
 }
 
@@ -317,7 +317,7 @@ impl Run {
                 }
                 return Ok(());
             }
-            Step::StepCompaction => {
+            Step::CompactSome => {
                 if let Some(work) = &mut self.compaction {
                     let _ = work.step();
                 }
@@ -517,7 +517,7 @@ pub(crate) fn workload(seed: u64, units: u64) -> Vec<Step> {
         steps.push(step);
         match chance.below(6) {
             0..2 => steps.push(Step::BeginCompaction),
-            2 => steps.push(Step::StepCompaction),
+            2 => steps.push(Step::CompactSome),
             3..5 => steps.push(Step::FinishCompaction),
             _ => {}
         }
