@@ -49,6 +49,8 @@ final class Bench {
         String full = name(name);
         try (Admin admin = admin()) {
             admin.createTopics(List.of(new NewTopic(full, partitions, (short) 1).configs(configs))).all().get();
+            // Kafka's controller answers before its broker has heard of it.
+            until(full + " is known", () -> admin.listTopics().names().get().contains(full));
         }
         return full;
     }
