@@ -206,7 +206,7 @@ impl<'a> Shower<'a> {
 
     fn value(&mut self, kind: &Type, name: &str, value: &Value, path: &str, how: Option<How>) -> String {
         match (kind, value) {
-            (Type::Records, Value::Bytes(bytes)) => self.undeclared(&records::show(bytes), path),
+            (Type::Records, Value::Bytes(bytes)) => self.undeclared(&records::show(bytes)),
             (Type::Struct(inner), Value::Fields(_)) => {
                 let message = self.message;
                 match message.find(inner) {
@@ -232,17 +232,17 @@ impl<'a> Shower<'a> {
     }
 
     /// Records, which no schema describes.
-    fn undeclared(&mut self, value: &Value, path: &str) -> String {
+    fn undeclared(&mut self, value: &Value) -> String {
         match value {
             Value::List(elements) => {
-                let shown: Vec<String> = elements.iter().map(|it| self.undeclared(it, path)).collect();
+                let shown: Vec<String> = elements.iter().map(|it| self.undeclared(it)).collect();
                 format!("[{}]", shown.join(", "))
             }
             Value::Fields(fields) => {
                 let shown: Vec<String> = fields
                     .iter()
                     .map(|(name, value)| match value {
-                        Value::List(_) | Value::Fields(_) => format!("{name}: {}", self.undeclared(value, path)),
+                        Value::List(_) | Value::Fields(_) => format!("{name}: {}", self.undeclared(value)),
                         value => format!("{name}: {}", self.plain(name, value)),
                     })
                     .collect();
