@@ -24,8 +24,11 @@ use atonce_protocol::{AnyRequest, AnyResponse, ApiKey, Reader, frame};
 use atonce_testkit::disk::FaultyDisk;
 use bytes::{Bytes, BytesMut};
 
+/// Takes any bytes, and panics if something is wrong.
+pub type Target = fn(&[u8]);
+
 /// Name and function of each target; the name is that of its folder in `corpus/` too.
-pub const TARGETS: [(&str, fn(&[u8])); 5] = [
+pub const TARGETS: [(&str, Target); 5] = [
     ("messages", messages),
     ("batches", batches),
     ("coordinator_records", coordinator_records),

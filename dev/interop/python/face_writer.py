@@ -11,6 +11,7 @@ import common_stories
 
 importlib.import_module(os.environ["CLIENT"])
 PARTITIONS = 3
+CALL_LIMIT_SECONDS = 20
 told, over = threading.Lock(), threading.Event()
 
 
@@ -50,6 +51,27 @@ def transactional():
             time.sleep(0.2)
 
 
+def within_limit(call):
+    """A client may wait for ever for what its lost connection owed it (kafka-python's `commit_transaction` now and then does): that is
+    an outcome that it could not find out. Its thread is left behind, and its producer fenced by the next."""
+    outcome = []
+
+    def work():
+        try:
+            call()
+            outcome.append(None)
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(CALL_LIMIT_SECONDS)
+    if not outcome:
+        raise TimeoutError(f"no answer for {CALL_LIMIT_SECONDS} s")
+    if outcome[0] is not None:
+        raise outcome[0]
+
+
 def write_transactions():
     writer, number = transactional(), 0
     while not over.is_set():
@@ -61,11 +83,11 @@ def write_transactions():
                 for copy in range(3):
                     writer.send("transactional", partition, f"{number} {copy}")
             if abort:
-                writer.flush()
-                writer.abort()
+                within_limit(writer.flush)
+                within_limit(writer.abort)
                 tell("aborted", number)
             else:
-                writer.commit()
+                within_limit(writer.commit)
                 tell("committed", number)
         except Exception:
             traceback.print_exc()
