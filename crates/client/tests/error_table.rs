@@ -4,8 +4,9 @@
 //! Besides the table, three things must hold of every case. What the client's own table calls retriable is not seen at
 //! all. Whoever does what an error's class says goes on. And what an error says did not happen did not happen.
 //!
-//! Not here, since the fake broker has no version of them that this client speaks: AddOffsetsToTxn, OffsetFetch and
-//! ConsumerGroupHeartbeat. Their verdicts stand in the client's own table.
+//! Not here, since the fake broker has no version of them that this client speaks, or words their refusals in a form of
+//! its own: AddOffsetsToTxn, OffsetFetch, JoinGroup and ConsumerGroupHeartbeat. Their verdicts stand in the client's own
+//! table.
 //!
 //! Regenerate with `ATONCE_REGENERATE=1`, and review the difference.
 
@@ -143,7 +144,7 @@ async fn is_a_member(broker: &FakeBroker, client: &Client, operation: Operation)
     let builder = client.consumer().group("g").auto_offset_reset(OffsetReset::Earliest);
     let builder = builder.call_timeout(Duration::from_secs(20)).heartbeat_interval(Duration::from_millis(10));
     let mut consumer = builder.subscribe(["t"]).await?;
-    let mut has_waited = operation != Operation::Heartbeat;
+    let (mut has_waited, mut looks) = (operation != Operation::Heartbeat, 0);
     loop {
         match consumer.next_event(Duration::from_secs(1)).await {
             Ok(Some(ConsumerEvent::Assigned(..))) if has_waited => return Ok(()),
@@ -151,8 +152,12 @@ async fn is_a_member(broker: &FakeBroker, client: &Client, operation: Operation)
             Ok(None) if operation == Operation::Heartbeat && has_waited => return Ok(()),
             Ok(_) => {}
             // The fake broker cannot tell stable offsets; this is about membership only.
-            Err(error) if error.to_string().contains("OffsetFetch") && has_waited => return Ok(()),
-            Err(error) if error.to_string().contains("OffsetFetch") => {}
+            Err(error) if error.to_string().contains("OffsetFetch") => {
+                looks += u32::from(has_waited);
+                if looks > 5 {
+                    return Ok(());
+                }
+            }
             Err(error) => return Err(error.into()),
         }
         while !has_waited && !consumer.assignment().is_empty() {
@@ -171,7 +176,7 @@ async fn in_a_consumer(operation: Operation, api: ApiKey, code: ErrorCode) -> &'
     // One that has not asked anything yet.
     let client = connect(&broker).await;
     inject(&broker, api, code);
-    let of_membership = matches!(operation, Operation::JoinGroup | Operation::SyncGroup | Operation::Heartbeat);
+    let of_membership = matches!(operation, Operation::SyncGroup | Operation::Heartbeat);
     let attempt = || async {
         if of_membership { is_a_member(&broker, &client, operation).await } else { reads_and_commits(&client).await }
     };
@@ -193,7 +198,6 @@ const IN_A_TRANSACTION: &[(Operation, ApiKey)] = &[
 const IN_A_CONSUMER: &[(Operation, ApiKey)] = &[
     (Operation::FindCoordinator, ApiKey::FindCoordinator),
     (Operation::Metadata, ApiKey::Metadata),
-    (Operation::JoinGroup, ApiKey::JoinGroup),
     (Operation::SyncGroup, ApiKey::SyncGroup),
     (Operation::Heartbeat, ApiKey::Heartbeat),
     (Operation::ListOffsets, ApiKey::ListOffsets),
