@@ -4,14 +4,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use atonce_coordinator::group::command::{DeleteGroups, ListGroups, OffsetCommit};
+use atonce_coordinator::group::command::{DeleteGroups, ListGroups, OffsetCommit, OffsetToCommit};
 use atonce_coordinator::group::config::ConsumerConfig;
 use atonce_coordinator::group::consumer::command::{ConsumerGroupHeartbeat, GroupSettings};
+use atonce_coordinator::group::consumer::record::Fact;
 use atonce_coordinator::group::consumer::{ConsumerState, MemberState, Partitions};
 use atonce_coordinator::group::reply::{Beat, Refused};
 use atonce_coordinator::group::{Command, GroupConfig, Record, Reply};
 use atonce_kernel::{GroupId, GroupInstanceId, MemberId, TopicName};
-use atonce_protocol::ErrorCode;
+use atonce_protocol::messages::consumer_group_current_member_assignment_value::{
+    ConsumerGroupCurrentMemberAssignmentValue, TopicPartitions,
+};
+use atonce_protocol::{ErrorCode, Message};
+use bytes::Bytes;
 
 mod group_host;
 use group_host::{Host, offset, only, partition, topic_id};
@@ -390,6 +395,37 @@ fn offsets_are_committed_in_the_epoch_in_which_the_partition_was_had() {
     assert_eq!(commit(&mut host, "a", 4, "x-0"), ErrorCode::StaleMemberEpoch, "an epoch to come");
     assert_eq!(commit(&mut host, "c", 3, "x-0"), ErrorCode::UnknownMemberId);
     assert_eq!(commit(&mut host, "", -1, "x-0"), ErrorCode::UnknownMemberId, "nobody, while there are members");
+}
+
+#[test]
+fn one_partition_that_may_not_be_committed_for_refuses_all() {
+    let mut host = two_at_rest();
+    let offsets = ["x-0", "x-3"].map(|at| OffsetToCommit { topic_id: topic_id("x"), ..offset(at, 5) });
+    let commit = OffsetCommit {
+        version: 9,
+        group: GroupId::from("g"),
+        generation: 2,
+        member: Some(MemberId::from("a")),
+        instance: None,
+        retention_ms: None,
+        offsets: offsets.into(),
+    };
+    let Reply::OffsetsCommitted(answers) = only(&host.ask(&Command::OffsetCommit(commit))).clone() else { panic!() };
+    assert!(answers.iter().all(|(_, error)| *error == ErrorCode::StaleMemberEpoch), "{answers:?}");
+}
+
+#[test]
+fn what_an_older_coordinator_recorded_counts_from_the_member_s_epoch() {
+    let topic = TopicPartitions { partitions: vec![0], assignment_epochs: Some(Vec::new()), ..Default::default() };
+    let value = ConsumerGroupCurrentMemberAssignmentValue {
+        member_epoch: 5,
+        assigned_partitions: vec![topic],
+        ..Default::default()
+    };
+    let key = Bytes::from_static(b"\0\x08\0\x01g\0\x01a");
+    let record = Record::decode(key, Some(value.encode_versioned(0).unwrap())).unwrap().unwrap();
+    let Record::Consumer { fact: Fact::Current(_, Some(current)), .. } = record else { panic!("{record:?}") };
+    assert_eq!(current.assigned.values().next().unwrap().values().collect::<Vec<_>>(), [&5]);
 }
 
 #[test]
