@@ -270,6 +270,7 @@ impl World {
 }
 
 /// All states that some actions lead to, each with the shortest way there. Which of them are let come to rest: one in `settled`.
+#[expect(clippy::print_stderr, reason = "how it came to a failure is shown beside the failure itself")]
 fn explore(world: World, depth: usize, settled: u64) -> usize {
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let mut seen = HashSet::with_hasher(hasher.clone());

@@ -28,6 +28,7 @@ use bytes::Bytes;
 
 /// What stands in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::large_enum_variant, reason = "a log in a test is short")]
 pub(crate) enum Logged {
     Record { record: Record, producer: Option<ProducerIdentity>, timestamp: Timestamp },
     Marker { producer: ProducerIdentity, outcome: Outcome },
