@@ -11,6 +11,8 @@
 //! Kill it in the middle and start it again, or run two of them (each with an id of its own): a receipt for each order, no more and no
 //! less.
 
+#![allow(clippy::print_stderr, reason = "it talks to its user")]
+
 use atonce_client::{Batch, Client, Error, OffsetReset, ProducerRecord, Settled, TransactionalProducer};
 
 #[tokio::main]

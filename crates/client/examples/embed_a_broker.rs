@@ -6,6 +6,8 @@
 //!
 //! Run it again with the same folder: what was written is there. In a test, `Broker::temporary()` takes a folder that goes with it.
 
+#![allow(clippy::print_stdout, reason = "it talks to its user")]
+
 use std::error::Error;
 
 use atonce_broker::Broker;

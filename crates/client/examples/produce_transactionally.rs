@@ -6,6 +6,8 @@
 //! atonce consume accounts --from beginning --until-end --print-keys
 //! ```
 
+#![allow(clippy::print_stdout, reason = "it talks to its user")]
+
 use atonce_client::{Client, Error, NewTopic, ProducerRecord, TransactionalProducer};
 
 #[tokio::main]
