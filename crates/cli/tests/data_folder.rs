@@ -1,5 +1,6 @@
 //! `atonce broker check` and `salvage`, on a folder that a broker has left.
 
+#[expect(dead_code, reason = "each test file uses its part")]
 mod support;
 
 use std::fs;
