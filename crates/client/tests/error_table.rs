@@ -238,7 +238,7 @@ async fn every_error_code_of_every_operation_does_what_is_written_down() {
     while let Some(case) = cases.join_next().await {
         match case {
             Ok((operation, code, seen)) => {
-                drop(table.entry(operation).or_default().insert(code.to_i16(), (code, seen)))
+                table.entry(operation).or_default().insert(code.to_i16(), (code, seen));
             }
             Err(error) => failures.push(error.to_string()),
         }

@@ -6,6 +6,8 @@
 //! cargo run -p atonce --example hourly_totals
 //! ```
 
+#![allow(clippy::print_stdout, reason = "it talks to its user")]
+
 use std::time::Duration;
 
 use atonce::client::{Position, TopicPartition};
