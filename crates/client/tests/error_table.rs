@@ -144,24 +144,31 @@ async fn is_a_member(broker: &FakeBroker, client: &Client, operation: Operation)
     let builder = client.consumer().group("g").auto_offset_reset(OffsetReset::Earliest);
     let builder = builder.call_timeout(Duration::from_secs(20)).heartbeat_interval(Duration::from_millis(10));
     let mut consumer = builder.subscribe(["t"]).await?;
-    let (mut has_waited, mut looks) = (operation != Operation::Heartbeat, 0);
+    let of_heartbeat = operation == Operation::Heartbeat;
+    let (mut has_waited, mut looks, mut joins) = (!of_heartbeat, 0, 0);
     loop {
+        // The answer to the first heartbeat has been dealt with once the next one is out, or the group is joined again. (Or an error tells of it.)
+        let is_dealt_with = !of_heartbeat
+            || broker.request_count(ApiKey::Heartbeat) >= 2
+            || broker.request_count(ApiKey::JoinGroup) > joins;
         match consumer.next_event(Duration::from_secs(1)).await {
             Ok(Some(ConsumerEvent::Assigned(..))) if has_waited => return Ok(()),
             // Nothing came of it.
-            Ok(None) if operation == Operation::Heartbeat && has_waited => return Ok(()),
+            Ok(None) if of_heartbeat && has_waited && is_dealt_with => return Ok(()),
             Ok(_) => {}
             // The fake broker cannot tell stable offsets; this is about membership only.
             Err(error) if error.to_string().contains("OffsetFetch") => {
-                looks += u32::from(has_waited);
+                looks += u32::from(has_waited && is_dealt_with);
                 if looks > 5 {
                     return Ok(());
                 }
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
             Err(error) => return Err(error.into()),
         }
         while !has_waited && !consumer.assignment().is_empty() {
             has_waited = broker.request_count(ApiKey::Heartbeat) >= 1;
+            joins = broker.request_count(ApiKey::JoinGroup);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
