@@ -7,6 +7,11 @@ use atonce_kernel::chance::Chance;
 use atonce_protocol::messages::consumer_protocol_assignment::ConsumerProtocolAssignment;
 use atonce_protocol::messages::consumer_protocol_subscription::ConsumerProtocolSubscription;
 use atonce_protocol::messages::{
+    consumer_group_current_member_assignment_key, consumer_group_current_member_assignment_value,
+    consumer_group_member_metadata_key, consumer_group_member_metadata_value, consumer_group_metadata_key,
+    consumer_group_metadata_value, consumer_group_regular_expression_key, consumer_group_regular_expression_value,
+    consumer_group_target_assignment_member_key, consumer_group_target_assignment_member_value,
+    consumer_group_target_assignment_metadata_key, consumer_group_target_assignment_metadata_value,
     control_record_type_schema, end_txn_marker, group_metadata_key, group_metadata_value, offset_commit_key,
     offset_commit_value, transaction_log_key, transaction_log_value,
 };
@@ -153,6 +158,42 @@ fn messages_without_a_key_decode_and_encode_to_the_same_bytes() {
                     "ControlRecordTypeSchema" => {
                         both_ways::<control_record_type_schema::ControlRecordTypeSchema>(&bytes, version);
                     }
+                    "ConsumerGroupCurrentMemberAssignmentKey" => both_ways::<
+                        consumer_group_current_member_assignment_key::ConsumerGroupCurrentMemberAssignmentKey,
+                    >(&bytes, version),
+                    "ConsumerGroupCurrentMemberAssignmentValue" => both_ways::<
+                        consumer_group_current_member_assignment_value::ConsumerGroupCurrentMemberAssignmentValue,
+                    >(&bytes, version),
+                    "ConsumerGroupMemberMetadataKey" => {
+                        both_ways::<consumer_group_member_metadata_key::ConsumerGroupMemberMetadataKey>(&bytes, version)
+                    }
+                    "ConsumerGroupMemberMetadataValue" => both_ways::<
+                        consumer_group_member_metadata_value::ConsumerGroupMemberMetadataValue,
+                    >(&bytes, version),
+                    "ConsumerGroupMetadataKey" => {
+                        both_ways::<consumer_group_metadata_key::ConsumerGroupMetadataKey>(&bytes, version)
+                    }
+                    "ConsumerGroupMetadataValue" => {
+                        both_ways::<consumer_group_metadata_value::ConsumerGroupMetadataValue>(&bytes, version)
+                    }
+                    "ConsumerGroupRegularExpressionKey" => both_ways::<
+                        consumer_group_regular_expression_key::ConsumerGroupRegularExpressionKey,
+                    >(&bytes, version),
+                    "ConsumerGroupRegularExpressionValue" => both_ways::<
+                        consumer_group_regular_expression_value::ConsumerGroupRegularExpressionValue,
+                    >(&bytes, version),
+                    "ConsumerGroupTargetAssignmentMemberKey" => both_ways::<
+                        consumer_group_target_assignment_member_key::ConsumerGroupTargetAssignmentMemberKey,
+                    >(&bytes, version),
+                    "ConsumerGroupTargetAssignmentMemberValue" => both_ways::<
+                        consumer_group_target_assignment_member_value::ConsumerGroupTargetAssignmentMemberValue,
+                    >(&bytes, version),
+                    "ConsumerGroupTargetAssignmentMetadataKey" => both_ways::<
+                        consumer_group_target_assignment_metadata_key::ConsumerGroupTargetAssignmentMetadataKey,
+                    >(&bytes, version),
+                    "ConsumerGroupTargetAssignmentMetadataValue" => both_ways::<
+                        consumer_group_target_assignment_metadata_value::ConsumerGroupTargetAssignmentMetadataValue,
+                    >(&bytes, version),
                     "EndTxnMarker" => both_ways::<end_txn_marker::EndTxnMarker>(&bytes, version),
                     "GroupMetadataKey" => both_ways::<group_metadata_key::GroupMetadataKey>(&bytes, version),
                     "GroupMetadataValue" => both_ways::<group_metadata_value::GroupMetadataValue>(&bytes, version),
