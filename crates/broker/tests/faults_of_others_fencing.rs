@@ -167,6 +167,34 @@ async fn the_marker_of_one_transaction_again_does_not_end_the_next_one() {
 }
 
 #[tokio::test]
+async fn a_marker_from_a_later_coordinator_does_not_keep_out_the_end_of_what_is_written_after_it() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let producer = client.init(Some("id")).await;
+    client.append(Some("id"), producer, 0, "t", 0, &["ended by an administrator"]).await.expect("appended");
+    let topic = WritableTxnMarkerTopic { name: "t".to_owned(), partition_indexes: vec![0], ..Default::default() };
+    let marker = WritableTxnMarker {
+        producer_id: producer.id.0,
+        producer_epoch: producer.epoch.0,
+        coordinator_epoch: 7,
+        transaction_result: false,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    let response = client.call(1, &WriteTxnMarkersRequest { markers: vec![marker], ..Default::default() }).await;
+    assert_eq!(response.markers[0].topics[0].partitions[0].error_code, 0);
+    client
+        .append(Some("id"), producer, 1, "t", 0, &["written after it"])
+        .await
+        .expect("it is still in the transaction");
+    client.end(5, "id", producer, true).await.expect("committed");
+    // What is committed is seen.
+    assert_eq!(client.read("t", 0, true).await, ["written after it"]);
+    assert_eq!(client.end_offset("t", 0, true).await, client.end_offset("t", 0, false).await);
+}
+
+#[tokio::test]
 async fn an_end_with_an_epoch_from_the_future_is_fenced() {
     let broker = broker().await;
     let mut client = RawClient::of(&broker);

@@ -262,6 +262,10 @@ impl Engine {
         };
         let (mut written, mut gone, mut is_whole) = (Vec::new(), Vec::new(), true);
         for to in &owed.partitions {
+            // An administrator's marker may have named a later coordinator than any we have: ours must not be taken for an old one's.
+            let known =
+                self.storage.producer_state(to, owed.producer.id).map_or(LEADER_EPOCH, |it| it.coordinator_epoch());
+            let marker = Marker { coordinator_epoch: marker.coordinator_epoch.max(known), ..marker };
             match self.write_marker(to, &marker) {
                 Ok(()) => written.push(to.clone()),
                 Err(AppendError::UnknownPartition(_)) => gone.push(to.clone()),
