@@ -1,4 +1,4 @@
-//! The example of a whole application, run as its head says.
+//! The examples of whole applications, run as their heads say.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -73,4 +73,21 @@ async fn word_count_exactly_once_counts_one_by_one_though_it_is_killed() {
     let expected = [("be", 40), ("not", 20), ("or", 20), ("to", 40)];
     let expected = expected.into_iter().map(|(word, count)| (word.to_owned(), up_to(count))).collect();
     assert_eq!(counts, expected);
+}
+
+#[test]
+fn hourly_totals_are_those_of_the_records_times() {
+    let output = program("hourly_totals").output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // With the first record, then with the first record of each hour.
+    let expected = "\
+1700000000000 ann 10
+1700003600000 ann 20
+1700003600000 bob 20
+1700007200000 ann 20
+1700007200000 bob 20
+1700010800000 ann 20
+1700010800000 bob 20
+";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }
