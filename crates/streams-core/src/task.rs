@@ -548,6 +548,12 @@ impl Task {
         })
     }
 
+    /// The next offset of `topic_partition` to process; `None` if nothing has come of it.
+    #[must_use]
+    pub fn position(&self, topic_partition: &TopicPartition) -> Option<Offset> {
+        self.queues.iter().find(|queue| queue.topic_partition == *topic_partition)?.position()
+    }
+
     /// The positions that the last commit said, or an earlier one.
     pub fn committed_positions(&self) -> impl Iterator<Item = (&TopicPartition, Offset)> {
         self.queues.iter().filter_map(|queue| Some((&queue.topic_partition, queue.committed?)))
@@ -814,6 +820,21 @@ mod tests {
         // Only markers came: the position moves without a record.
         task.add(&a, [], 6);
         assert_eq!(task.positions().collect::<Vec<_>>(), [(&a, 6)]);
+    }
+
+    #[test]
+    fn a_commit_without_moved_positions_still_stands_before_the_waiting_record() {
+        let builder = TopologyBuilder::new();
+        builder.stream::<String, String>("a").to("out");
+        let mut task = task(&builder.build().unwrap());
+        let a = TopicPartition::new("a", 0);
+        assert_eq!(task.position(&a), None);
+        task.add(&a, [record(0, 0, "x"), record(1, 0, "y")], 2);
+        task.process(1).unwrap();
+        task.committed(Timestamp(0), Guarantee::ExactlyOnce, |_| None).unwrap();
+        // Nothing has moved since, and what waits is not passed over.
+        assert_eq!(task.positions().count(), 0);
+        assert_eq!(task.position(&a), Some(1));
     }
 
     struct Remembers {

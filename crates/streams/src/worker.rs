@@ -729,9 +729,13 @@ impl Worker {
         }
         if positions.is_empty() {
             // Only punctuations. Positions that have not moved are sent all the same: it is they that are refused to a zombie.
-            for topic_partition in self.owner_of.keys() {
-                if let Some(offset) = self.consumer.position(topic_partition) {
-                    positions.insert(topic_partition.clone(), offset);
+            for (topic_partition, id) in &self.owner_of {
+                let Some(task) = self.tasks.get(id) else { continue };
+                // The task's, which stands before what it has not processed yet; the consumer's only where nothing has come.
+                let position = task.position(topic_partition).or_else(|| self.consumer.position(topic_partition));
+                if let Some(offset) = position {
+                    let time = partition_time::encode(task.partition_time(topic_partition));
+                    positions.insert_with_metadata(topic_partition.clone(), offset, time);
                 }
             }
         }
