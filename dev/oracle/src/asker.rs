@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use atonce_kernel::chance::Chance;
 use atonce_protocol::frame::{decode_response_header, encode_any_response};
 use atonce_protocol::{AnyResponse, ErrorCode, Reader};
@@ -124,6 +124,19 @@ impl<'a> Asker<'a> {
             }
         }
         Ok(versions)
+    }
+
+    /// Has a fresh broker give away the producer ids that questions name as nobody's: 0 and 1.
+    pub fn use_up_small_producer_ids(&mut self) -> Result<()> {
+        let api = self.apis.get("InitProducerId")?;
+        let request = codec::complete(&api.request, 0, &Value::parse("{transactional_id: null}")?)?;
+        let mut scene = Scene::default();
+        for _ in 0..2 {
+            self.send(&mut scene, 1, api, 0, &request, Cut::Whole)?;
+            let answer = self.receive(&mut scene, 1)?;
+            ensure!(answer.value.is_some(), "{} gives no producer id: {}", self.address, answer.text);
+        }
+        Ok(())
     }
 
     /// Holds all conversations of `script`.

@@ -71,6 +71,7 @@ pub struct Asked {
 /// Puts all `scripts` to the broker at `address`, side by side.
 pub fn ask_all(address: &str, scripts: &[Script], newest: Option<&Versions>) -> Result<Asked> {
     let (apis, rules) = (Apis::read()?, Rules::read()?);
+    Asker::new(&apis, &rules, address, newest)?.use_up_small_producer_ids()?;
     let results: Vec<Result<(Transcript, Asked)>> = std::thread::scope(|scope| {
         let threads: Vec<_> = scripts
             .iter()

@@ -34,6 +34,9 @@ pub const ODD: &str = "odd";
 /// See [`ODD`].
 pub const LONG: &str = "long";
 
+/// How far from a producer's id another lies that is surely nobody's: the next one belongs to whoever asked next.
+const FAR: i64 = 1_000_000_000;
+
 /// All variations of a whole `request`; paths that begin like one of `except` are left alone.
 #[must_use]
 pub fn variations(message: &Message, version: i16, request: &Value, except: &[String]) -> Vec<Variation> {
@@ -81,6 +84,7 @@ fn places_in_field(message: &Message, field: &Field, version: i16, value: &Value
 }
 
 fn places_in_value(message: &Message, kind: &Type, version: i16, value: &Value, path: &str, places: &mut Places) {
+    let of_a_producer = path.contains("producer_id");
     let mut add = |what: String, value: Value| places.push((path.to_owned(), what, value));
     let mut numbers = |least: i64, most: i64| {
         for number in [-2, -1, 0, 1] {
@@ -94,7 +98,11 @@ fn places_in_value(message: &Message, kind: &Type, version: i16, value: &Value, 
             && *number > 1
             && *number < most
         {
-            add("one more".to_owned(), Value::Int(number + 1));
+            if of_a_producer {
+                add("far off".to_owned(), Value::Int(number + FAR));
+            } else {
+                add("one more".to_owned(), Value::Int(number + 1));
+            }
         }
     };
     match kind {
