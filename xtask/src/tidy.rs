@@ -37,6 +37,7 @@ fn faults(texts: &Texts) -> Vec<String> {
         no_place_of_one_machine_is_named,
         the_changelog_has_an_entry,
         lints_are_the_workspace_s,
+        tests_of_the_ledger_of_faults_exist,
     ];
     rules.iter().flat_map(|rule| rule(texts)).collect()
 }
@@ -58,11 +59,14 @@ impl Texts {
             let path = format!("{prefix}{name}");
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                if !matches!(name.as_str(), "target" | ".git" | "testdata" | "node_modules" | ".venv")
+                if !matches!(name.as_str(), "target" | ".git" | "node_modules" | ".venv")
                     && !name.starts_with("mutants.out")
                 {
                     Self::read_folder(&entry.path(), &format!("{path}/"), texts)?;
                 }
+            } else if prefix.split('/').any(|part| part == "testdata") {
+                // That it is there counts; what is in it was written by others, in part.
+                texts.insert(path, String::new());
             } else if kind.is_file()
                 // In a work tree of Git's, `.git` is a file.
                 && name != ".git"
@@ -422,6 +426,51 @@ fn lints_are_the_workspace_s(texts: &Texts) -> Vec<String> {
         .filter(|(_, text)| Manifest::parse(text).value("lints", "workspace").as_deref() != Some("true"))
         .map(|(path, _)| format!("{path}: does not take the workspace's lints; add `[lints]` with `workspace = true`"))
         .collect()
+}
+
+/// Each row of `docs/faults.md` names tests in its last cell, and each of them is there: the ledger cannot rot.
+fn tests_of_the_ledger_of_faults_exist(texts: &Texts) -> Vec<String> {
+    const LEDGER: &str = "docs/faults.md";
+    let lines: Vec<&str> = texts.get(LEDGER).unwrap_or_default().lines().collect();
+    let mut faults = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let is_head = lines.get(index + 1).is_some_and(|next| next.starts_with("|---"));
+        let Some(cells) = line.strip_prefix("| ").filter(|_| !is_head) else { continue };
+        let at = format!("{LEDGER}:{}", index + 1);
+        let cells = cells.trim_end().trim_end_matches('|');
+        let last = cells.rsplit('|').next().unwrap_or_default();
+        let tests: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
+        if tests.is_empty() {
+            faults.push(format!("{at}: names no test in its last cell"));
+        }
+        let missing = tests.into_iter().filter(|test| !is_a_test(texts, test));
+        faults.extend(missing.map(|test| {
+            format!("{at}: `{test}` is no test; write `crate: file::name`, `crate: scenario folder/name` or a path")
+        }));
+    }
+    faults
+}
+
+/// `crate: file::name` (modules may stand between), `crate: scenario folder/name`, or the path of a suite.
+fn is_a_test(texts: &Texts, named: &str) -> bool {
+    let Some((folder, test)) = named.split_once(": ") else { return texts.exists(named) };
+    if let Some(scenario) = test.strip_prefix("scenario ") {
+        return texts.exists(&format!("crates/{folder}/testdata/{scenario}.txt"));
+    }
+    let mut modules: Vec<&str> = test.split("::").collect();
+    let Some(name) = modules.pop().filter(|_| !modules.is_empty()) else { return false };
+    let head = format!("fn {name}(");
+    ["crates", "dev"].iter().any(|place| {
+        texts.like(&format!("{place}/{folder}/"), ".rs").any(|(path, text)| {
+            let parts: BTreeSet<&str> = path.trim_end_matches(".rs").split('/').collect();
+            let is_there = modules.iter().all(|module| *module == "tests" || parts.contains(module));
+            is_there
+                && text.match_indices(&head).any(|(at, _)| {
+                    let before: Vec<&str> = text[..at].lines().rev().take(4).collect();
+                    before.iter().any(|line| line.trim_start().starts_with("#[") && line.contains("test"))
+                })
+        })
+    })
 }
 
 #[cfg(test)]

@@ -151,3 +151,26 @@ fn a_changelog_without_an_entry_is_found() {
 fn a_manifest_without_the_lints_is_found() {
     finds(&[("xtask/Cargo.toml", "[package]\nname = \"xtask\"\n")], &["xtask/Cargo.toml"]);
 }
+
+#[test]
+fn a_test_that_the_ledger_of_faults_names_and_nobody_wrote_is_found() {
+    let ledger = |cell: &str| format!("| fault | right | tests |\n|---|---|---|\n| lost | kept | {cell} |\n");
+    let tests = ("crates/broker/tests/crash.rs", "#[tokio::test]\nasync fn kept() {}\n\n\n\n\nfn used() {}\n");
+    let scenario = ("crates/broker/testdata/group/kept.txt", "");
+    for cell in ["`broker: crash::kept`", "`broker: scenario group/kept`, `broker: crash::kept`", "`README.md`"] {
+        let faults = check(&[("docs/faults.md", &ledger(cell)), tests, scenario]);
+        assert_eq!(faults, Vec::<String>::new(), "{cell}");
+    }
+    for cell in [
+        "`broker: crash::lost`",
+        "`broker: crash::used`",
+        "`broker: other::kept`",
+        "`kernel: crash::kept`",
+        "`broker: kept`",
+        "`broker: scenario group/lost`",
+        "`no/such/suite`",
+        "kept",
+    ] {
+        finds(&[("docs/faults.md", &ledger(cell)), tests, scenario], &["docs/faults.md:3"]);
+    }
+}
