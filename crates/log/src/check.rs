@@ -131,9 +131,15 @@ fn check_journal<D: Disk>(
         Ok(end) => match end.tail {
             Tail::Clean => {}
             Tail::Torn { path, position, bytes } => check.torn_tail = Some(TornTail { path, position, bytes }),
-            Tail::Damaged { path, position, what } => check.damage = Some(Damage { path, position, what }),
+            // What was found first is why the rest cannot be read.
+            Tail::Damaged { path, position, what } => {
+                check.damage.get_or_insert(Damage { path, position, what });
+            }
         },
-        Err(error) => check.damage = damage_of(Err(error))?,
+        Err(error) => {
+            let found = damage_of(Err(error))?;
+            check.damage = check.damage.or(found);
+        }
     }
     (check.groups, check.entries) = (contents.groups, contents.entries);
     Ok(check)

@@ -8,8 +8,12 @@
 //! of this one.
 //!
 //! Layout of a group (big-endian): `magic 8 ("atonceJ1") | file_number u64 | group_number u64 | synced_group u64 (the
-//! last one known to be synced when this was written) | previous_checksum u32 | payload_length u32 | entries u32 |
+//! last one known to be synced when this was written) | previous_checksum u32 | payload_length u32 | flags u32 |
 //! checksum u32 (CRC-32C of the 44 bytes before it and of the payload) | payload`, then zeros to the next block.
+//!
+//! Before the first group of a file is written, the file before it says so: its last group is an *announcement*, which has no
+//! payload and the flag 1. Else a file that is lost with all that came after it would look like the journal's end. The last block
+//! of each file is kept for it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -29,6 +33,8 @@ pub(crate) const BLOCK_BYTES: u64 = 4096;
 pub(crate) const GROUP_HEADER_BYTES: usize = 48;
 const CHECKSUM_AT: usize = 44;
 const MAGIC: [u8; 8] = *b"atonceJ1";
+/// The flag of a group that announces the next file, and is the last one in its own.
+const ANNOUNCES: u32 = 1;
 /// Zeros are written in pieces of this size.
 const ZEROS_BYTES: usize = 256 << 10;
 /// Free files kept for reuse; more are removed.
@@ -134,22 +140,23 @@ impl<D: Disk> Journal<D> {
         self.needed.len() + 1
     }
 
-    /// The largest group buffer that fits into a file.
+    /// The largest group buffer that fits into a file, beside the announcement of the next one.
     pub(crate) fn group_bytes_max(&self) -> u64 {
-        self.file_bytes
+        self.file_bytes - BLOCK_BYTES
     }
 
     /// Whether groups of these padded sizes can be written into what is allocated, and leave `reserve` bytes beside.
     pub(crate) fn has_room(&self, groups: impl Iterator<Item = u64>, reserve: u64) -> bool {
-        let mut left = if self.active.is_some() { self.file_bytes.saturating_sub(self.place.offset) } else { 0 };
+        let whole = self.group_bytes_max();
+        let mut left = if self.active.is_some() { whole.saturating_sub(self.place.offset) } else { 0 };
         let mut spares = self.spares.len();
-        for bytes in groups.chain(std::iter::once(reserve.min(self.file_bytes))) {
+        for bytes in groups.chain(std::iter::once(reserve.min(whole))) {
             if bytes > left {
                 if spares == 0 {
                     return false;
                 }
                 spares -= 1;
-                left = self.file_bytes;
+                left = whole;
             }
             left = left.saturating_sub(bytes);
         }
@@ -201,13 +208,18 @@ impl<D: Disk> Journal<D> {
     /// Writes a group, of which [`new_group`] made the buffer. Returns it padded, as it stands in the file.
     ///
     /// Durability: none before [`sync`](Self::sync).
-    pub(crate) fn write(&mut self, mut buffer: BytesMut) -> Result<Bytes, JournalFailed> {
-        let payload_bytes = buffer.len() - GROUP_HEADER_BYTES;
-        let padded = padded_bytes(buffer.len());
-        if self.active.is_none() || self.place.offset + padded > self.file_bytes {
+    pub(crate) fn write(&mut self, buffer: BytesMut) -> Result<Bytes, JournalFailed> {
+        if self.active.is_none() || self.place.offset + padded_bytes(buffer.len()) > self.group_bytes_max() {
             self.next_file()?;
         }
-        self.fill_header(&mut buffer, payload_bytes);
+        self.write_here(buffer, 0)
+    }
+
+    /// Writes a group into the active file, where it fits.
+    fn write_here(&mut self, mut buffer: BytesMut, flags: u32) -> Result<Bytes, JournalFailed> {
+        let payload_bytes = buffer.len() - GROUP_HEADER_BYTES;
+        let padded = padded_bytes(buffer.len());
+        self.fill_header(&mut buffer, payload_bytes, flags);
         let padding = usize::try_from(padded).unwrap_or(buffer.len()) - buffer.len();
         buffer.put_bytes(0, padding);
         let Some(active) = &mut self.active else {
@@ -224,7 +236,7 @@ impl<D: Disk> Journal<D> {
         Ok(buffer.freeze())
     }
 
-    fn fill_header(&self, buffer: &mut BytesMut, payload_bytes: usize) {
+    fn fill_header(&self, buffer: &mut BytesMut, payload_bytes: usize, flags: u32) {
         let mut header = [0; GROUP_HEADER_BYTES];
         let mut rest = header.as_mut_slice();
         rest.put_slice(&MAGIC);
@@ -233,7 +245,7 @@ impl<D: Disk> Journal<D> {
         rest.put_u64(self.synced_group);
         rest.put_u32(self.place.previous_checksum);
         rest.put_u32(u32::try_from(payload_bytes).expect("a group is below a file's size, which is below 4 GiB"));
-        rest.put_u32(0);
+        rest.put_u32(flags);
         let (fields, _) = header.split_at(CHECKSUM_AT);
         let checksum =
             crc32c::crc32c_append(crc32c::crc32c(fields), buffer.get(GROUP_HEADER_BYTES..).unwrap_or_default());
@@ -257,32 +269,32 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// Goes on in the next file, whose name is durable before its first group is written.
+    /// Goes on in the next file, whose name is durable before the file that is full announces it, and that announcement
+    /// before the new one's first group is written.
     fn next_file(&mut self) -> Result<(), JournalFailed> {
-        let mut place = self.place;
-        if let Some(active) = &self.active {
-            // Groups of one commit may lie in two files; both are synced before any of them is acknowledged. And a file
-            // with unsynced writes is not closed, whatever the durability.
-            if !active.is_synced {
-                active.file.sync().map_err(|error| JournalFailed::new("syncing", &active.path, &error))?;
-            }
-            self.needed.push_back(place.file_number);
-            place.file_number += 1;
-            place.offset = 0;
-        }
+        let file_number = self.place.file_number + u64::from(self.active.is_some());
         if self.spares.is_empty() {
             self.add_spare().map_err(|error| JournalFailed::new("allocating a file in", &self.directory, &error))?;
         }
-        let path = file_path(&self.directory, place.file_number);
+        let path = file_path(&self.directory, file_number);
         if let Some(spare) = self.spares.pop() {
             self.disk.rename(&spare, &path).map_err(|error| JournalFailed::new("renaming", &spare, &error))?;
         }
         self.disk
             .sync_directory(&self.directory)
             .map_err(|error| JournalFailed::new("syncing", &self.directory, &error))?;
+        if self.active.is_some() {
+            self.write_here(new_group(0), ANNOUNCES)?;
+            // Groups of one commit may lie in two files; both are synced before any of them is acknowledged. And a file
+            // with unsynced writes is not closed, whatever the durability.
+            self.sync()?;
+            self.needed.push_back(self.place.file_number);
+        }
         let file = self.disk.open(&path).map_err(|error| JournalFailed::new("opening", &path, &error))?;
         self.active = Some(Active { file: Arc::new(file), path, is_synced: true });
-        self.place = place;
+        if file_number != self.place.file_number {
+            self.place = Place { file_number, offset: 0, ..self.place };
+        }
         Ok(())
     }
 
@@ -329,6 +341,7 @@ struct GroupHeader {
     synced_group: u64,
     previous_checksum: u32,
     payload_bytes: usize,
+    flags: u32,
     checksum: u32,
 }
 
@@ -344,10 +357,8 @@ impl GroupHeader {
             synced_group: fields.u64()?,
             previous_checksum: fields.u32()?,
             payload_bytes: usize::try_from(fields.u32()?).ok()?,
-            checksum: {
-                let _entries = fields.u32()?;
-                fields.u32()?
-            },
+            flags: fields.u32()?,
+            checksum: fields.u32()?,
         };
         Some(header)
     }
@@ -397,14 +408,25 @@ pub(crate) fn scan<D: Disk>(
     let mut place = start;
     let mut file = open_numbered(disk, files, place.file_number)?;
     loop {
-        if let Some((path, file)) = &file
-            && let Some((payload, next)) = read_group(file, path, &place)?
+        if let Some((path, open)) = &file
+            && let Some(group) = read_group(open, path, &place)?
         {
-            visit(path, place, payload)?;
-            place = next;
+            if group.is_announcement {
+                let announced = Place { file_number: place.file_number + 1, offset: 0, ..group.next };
+                file = open_numbered(disk, files, announced.file_number)?;
+                if file.is_none() {
+                    let tail = missing(files, &place, announced.file_number);
+                    return Ok(End { place: group.next, tail });
+                }
+                place = announced;
+            } else {
+                visit(path, place, group.payload)?;
+                place = group.next;
+            }
             continue;
         }
-        // A file ends where the next group did not fit; that one stands at the beginning of the next file.
+        // Before files were announced, one ended where the next group did not fit; that one stands at the beginning of the
+        // next file.
         let following = Place { file_number: place.file_number + 1, offset: 0, ..place };
         if let Some((path, next_file)) = open_numbered(disk, files, following.file_number)?
             && read_group(&next_file, &path, &following)?.is_some()
@@ -418,6 +440,17 @@ pub(crate) fn scan<D: Disk>(
     }
 }
 
+/// A file was announced, and is not there.
+fn missing(files: &BTreeMap<u64, PathBuf>, place: &Place, announced: u64) -> Tail {
+    let before = files.get(&place.file_number).cloned().unwrap_or_default();
+    let folder = before.parent().unwrap_or(Path::new(""));
+    let what = format!(
+        "the journal file is missing, and with it all that was acknowledged after group {}: file {} says that it comes next",
+        place.group_number, place.file_number
+    );
+    Tail::Damaged { path: file_path(folder, announced), position: 0, what }
+}
+
 fn open_numbered<D: Disk>(
     disk: &D,
     files: &BTreeMap<u64, PathBuf>,
@@ -428,9 +461,17 @@ fn open_numbered<D: Disk>(
     Ok(Some((path.clone(), file)))
 }
 
-/// The payload of the group at `place`, and the place after it; `None` if there is no whole one that continues what
-/// came before.
-fn read_group<F: DiskFile>(file: &F, path: &Path, place: &Place) -> Result<Option<(Bytes, Place)>, OpenError> {
+/// A whole group.
+struct Group {
+    payload: Bytes,
+    /// It says that the next file is there, and nothing else.
+    is_announcement: bool,
+    /// The place after it, in its file.
+    next: Place,
+}
+
+/// The group at `place`; `None` if there is no whole one that continues what came before.
+fn read_group<F: DiskFile>(file: &F, path: &Path, place: &Place) -> Result<Option<Group>, OpenError> {
     let length = file.length().map_err(|error| OpenError::disk("reading the length", path, &error))?;
     let mut header_bytes = [0; GROUP_HEADER_BYTES];
     if !read_exactly(file, &mut header_bytes, place.offset, path)? {
@@ -448,7 +489,7 @@ fn read_group<F: DiskFile>(file: &F, path: &Path, place: &Place) -> Result<Optio
         previous_checksum: header.checksum,
         ..*place
     };
-    Ok(Some((payload, next)))
+    Ok(Some(Group { payload, is_announcement: header.flags & ANNOUNCES != 0, next }))
 }
 
 /// The payload that belongs to `header`, if its checksum holds. A length beyond the file's end allocates nothing.

@@ -88,8 +88,8 @@ fn a_whole_group_from_another_place_is_not_taken() {
 fn a_reused_file_does_not_bring_its_old_groups_back() {
     let disk = FaultyDisk::new();
     let mut journal = journal(&disk);
-    // Files 1 to 3, full of groups of one block; then 1 is free and becomes 4.
-    for number in 0..8 * 3 {
+    // Files 1 to 3, full of groups of one block, with room for an announcement; then 1 is free and becomes 4.
+    for number in 0..7 * 3 {
         write(&mut journal, &[number; 10]);
     }
     let place = journal.place();
@@ -97,13 +97,29 @@ fn a_reused_file_does_not_bring_its_old_groups_back() {
     write(&mut journal, b"new");
     assert_eq!(journal.place().file_number, 4);
     let mut payloads = Vec::new();
-    let start = Place { file_number: 4, offset: 0, ..place };
-    let end = scan(&disk, &files(&disk, &folder()).unwrap(), start, |_, _, payload| {
+    let end = scan(&disk, &files(&disk, &folder()).unwrap(), place, |_, _, payload| {
         payloads.push(payload);
         Ok(())
     });
     assert_eq!(payloads, [&b"new"[..]]);
     assert_eq!(end.unwrap().tail, Tail::Clean);
+}
+
+#[test]
+fn a_file_that_was_announced_and_is_gone_is_damage() {
+    let disk = FaultyDisk::new();
+    let mut journal = journal(&disk);
+    for number in 0..8 {
+        write(&mut journal, &[number; 10]);
+        journal.sync().unwrap();
+    }
+    assert_eq!(journal.place().file_number, 2);
+    disk.remove_file(&file_path(&folder(), 2)).unwrap();
+    let (payloads, end) = read(&disk).unwrap();
+    assert_eq!(payloads.len(), 7, "the announcement is no group of anybody's");
+    let Tail::Damaged { path, position: 0, what } = end.tail else { panic!("{:?}", end.tail) };
+    assert_eq!(path, file_path(&folder(), 2));
+    assert!(what.contains("file 1 says that it comes next"), "{what}");
 }
 
 #[test]

@@ -529,7 +529,7 @@ fn what_must_not_be_divided_and_does_not_fit_is_refused() {
     let (mut storage, _) = open(&disk);
     create_topic(&mut storage, "t", 1, 1);
     storage.commit().unwrap();
-    let large = plain(&["x".repeat(30 << 10).as_str()]);
+    let large = plain(&["x".repeat(29 << 10).as_str()]);
     storage.begin_unit();
     append(&mut storage, &tp("t", 0), &large).unwrap();
     append(&mut storage, &tp("t", 0), &large).unwrap();
@@ -592,6 +592,43 @@ fn journal_files_are_reused_and_their_number_is_bounded() {
     assert!(files.len() <= 5, "{files:?}");
     let last = files.iter().filter_map(|name| name.to_str()?.strip_suffix(".journal")?.parse::<u64>().ok()).max();
     assert!(last.unwrap() > 20, "{files:?}");
+}
+
+/// Each file announces the next one, so that the journal does not seem to end where a file is gone: not even the last.
+#[test]
+fn any_journal_file_that_is_gone_is_named_and_refuses_the_start() {
+    let mut many = config();
+    many.journal_files_max = 100;
+    let written = FaultyDisk::new();
+    let (mut storage, _) = open_with(&written, many.clone());
+    create_topic(&mut storage, "t", 1, 1);
+    let value = "x".repeat(1000);
+    for _ in 0..50 {
+        append(&mut storage, &tp("t", 0), &plain(&[value.as_str()])).unwrap();
+        storage.commit().unwrap();
+    }
+    drop(storage);
+    let written = written.restart(Crash::Power, &mut Chance::from_seed(1));
+    let path = |number: u64| folder().join(format!("journal/{number:020}.journal"));
+    let count = (1..).take_while(|number| written.bytes(&path(*number)).is_ok()).count() as u64;
+    assert!(count >= 4, "{count} files");
+    for missing in 1..=count {
+        let disk = written.restart(Crash::Process, &mut Chance::from_seed(1));
+        disk.remove_file(&path(missing)).unwrap();
+        let points = disk.points();
+        let error = Storage::open(disk.clone(), many.clone()).err().unwrap();
+        let OpenError::Corrupt { path: named, .. } = &error else { panic!("{error}") };
+        assert_eq!(*named, path(missing), "{error}");
+        assert!(disk.points() - points <= 2, "nothing was changed");
+        let check = atonce_log::check::check(&disk, folder(), many.journal_file_bytes).unwrap();
+        assert_eq!(check.journal.damage.unwrap().path, path(missing));
+        // Told to, it opens with what stands before.
+        let salvage = atonce_log::StorageConfig { salvage: true, ..many.clone() };
+        let (storage, report) = open_with(&disk, salvage);
+        // The topic itself stands in the first file.
+        let kept = storage.reader(&tp("t", 0)).map_or(0, |_| committed(&storage, &tp("t", 0)).len());
+        assert!(report.salvaged && kept < 50 && (missing == 1) == (kept == 0), "{missing}: {kept} of 50 are left");
+    }
 }
 
 #[test]
