@@ -1,6 +1,7 @@
 //! Holds the conversations of a script with one broker.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,6 +13,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::apis::{Api, Apis};
 use crate::codec;
 use crate::connection::{Connection, Heard};
+use crate::expected::Expected;
 use crate::records;
 use crate::script::{Case, Script, Step, Verb};
 use crate::shown::{Names, Rules, Shower};
@@ -22,10 +24,17 @@ use crate::vary::{Cut, LONG, ODD, variations};
 /// The versions to ask in, by API.
 pub type Versions = BTreeMap<String, (i16, i16)>;
 
-/// How long a coordinator may say that it is not ready, or an answer may not be the one waited for.
-const SETTLE: Duration = Duration::from_secs(10);
-/// The same for variations, many of which never settle.
+/// How long a coordinator may say that it is not ready, or an answer may not be the one waited for. Not reached on a healthy broker, however busy
+/// its machine.
+const SETTLE: Duration = Duration::from_secs(60);
+/// The same for variations of which nobody knows what comes: many never settle.
 const SETTLE_VARIED: Duration = Duration::from_millis(1500);
+/// How long an answer may take that must come, or that nobody knows anything of.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The same where no answer is what the other broker gave. Questions that wait on purpose wait for less.
+const SILENCE: Duration = Duration::from_millis(2500);
+/// How often a conversation is held that does not go as expected: a difference that stays is none by chance.
+const ATTEMPTS: usize = 3;
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -45,6 +54,8 @@ pub struct Asker<'a> {
     correlation_id: i32,
     /// What answers showed that is no answer at all: bytes that our codec does not read, or not write again.
     pub codec_faults: Vec<String>,
+    /// What went as expected only when it was held again.
+    pub by_chance: Vec<String>,
 }
 
 /// What a conversation knows.
@@ -75,10 +86,13 @@ struct Answer {
 impl<'a> Asker<'a> {
     /// Asks the broker at `address`. `newest` are the versions to ask in; those that it does not serve are left out.
     pub fn new(apis: &'a Apis, rules: &'a Rules, address: &str, newest: Option<&Versions>) -> Result<Self> {
+        /// Askers of one process, which may begin at the same moment.
+        static ASKERS: AtomicU64 = AtomicU64::new(0);
         let seed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
         let tag = format!(
-            "{:06x}",
-            Chance::from_seed(u64::try_from(seed)? ^ u64::from(std::process::id())).next_u64() & 0xff_ffff
+            "{:06x}{:x}",
+            Chance::from_seed(u64::try_from(seed)? ^ u64::from(std::process::id())).next_u64() & 0xff_ffff,
+            ASKERS.fetch_add(1, Ordering::Relaxed)
         );
         let mut asker = Self {
             apis,
@@ -91,6 +105,7 @@ impl<'a> Asker<'a> {
             scenes: 0,
             correlation_id: 0,
             codec_faults: Vec::new(),
+            by_chance: Vec::new(),
         };
         asker.served = asker.ask_what_is_served()?;
         asker.newest = newest.cloned().unwrap_or_else(|| asker.served.clone());
@@ -108,7 +123,7 @@ impl<'a> Asker<'a> {
         let request = codec::complete(&api.request, 0, &Value::Fields(Vec::new()))?;
         let mut scene = Scene::default();
         self.send(&mut scene, 1, api, 0, &request, Cut::Whole)?;
-        let answer = self.receive(&mut scene, 1)?;
+        let answer = self.receive(&mut scene, 1, PATIENCE)?;
         let answer = answer.value.with_context(|| format!("{} does not say what it serves", self.address))?;
         let mut versions = Versions::new();
         let Some(Value::List(keys)) = answer.field("api_keys") else { bail!("no api_keys") };
@@ -133,33 +148,66 @@ impl<'a> Asker<'a> {
         let mut scene = Scene::default();
         for _ in 0..2 {
             self.send(&mut scene, 1, api, 0, &request, Cut::Whole)?;
-            let answer = self.receive(&mut scene, 1)?;
+            let answer = self.receive(&mut scene, 1, PATIENCE)?;
             ensure!(answer.value.is_some(), "{} gives no producer id: {}", self.address, answer.text);
         }
         Ok(())
     }
 
-    /// Holds all conversations of `script`.
-    pub fn run(&mut self, script: &Script) -> Result<Transcript> {
+    /// Holds all conversations of `script`; again those that do not go as `expected`, if something is.
+    pub fn run(&mut self, script: &Script, expected: Option<&Transcript>) -> Result<Transcript> {
         let mut transcript = Transcript::default();
         let mut shared = self.scene(&Scene::default())?;
         let mut once = CaseAnswers { title: "once".to_owned(), lines: Vec::new() };
+        let mut of_once = Expected::of(expected, &once.title);
         for step in &script.once {
-            self.step(&mut shared, step, None, &mut once).with_context(|| step.text.clone())?;
+            self.step(&mut shared, step, None, &mut of_once, &mut once).with_context(|| step.text.clone())?;
         }
         if !once.lines.is_empty() {
             transcript.cases.push(once);
         }
         for case in &script.cases {
             let mut answers = CaseAnswers { title: case.title.clone(), lines: Vec::new() };
+            let expected = Expected::of(expected, &case.title);
             for version in self.versions_of(case)? {
-                self.hold(&shared, case, version, &mut answers).with_context(|| format!("{} {version}", case.title))?;
+                let held = self
+                    .hold_until_expected(&shared, case, version, &expected)
+                    .with_context(|| format!("{} {version}", case.title))?;
+                held.lines.iter().for_each(|line| {
+                    line.answers.iter().for_each(|(label, version, text)| {
+                        keep(&mut answers, &line.text, label, *version, text);
+                    });
+                });
             }
             if !answers.lines.is_empty() {
                 transcript.cases.push(answers);
             }
         }
         Ok(transcript)
+    }
+
+    /// Holds `case`, again if its plain lines were not answered as expected, or if it broke off. (Variations look after themselves.)
+    fn hold_until_expected(
+        &mut self,
+        shared: &Scene,
+        case: &Case,
+        version: i16,
+        expected: &Expected<'_>,
+    ) -> Result<CaseAnswers> {
+        let attempts = if expected.is_known() { ATTEMPTS } else { 1 };
+        let mut attempt = 1;
+        loop {
+            let mut answers = CaseAnswers { title: case.title.clone(), lines: Vec::new() };
+            let held = self.hold(shared, case, version, expected.clone(), &mut answers);
+            let is_as_expected = held.is_ok() && expected.has_plain_lines_of(&answers);
+            if is_as_expected && attempt > 1 {
+                self.by_chance.push(format!("{} {version}", case.title));
+            }
+            if is_as_expected || attempt == attempts {
+                return held.map(|()| answers);
+            }
+            attempt += 1;
+        }
     }
 
     fn versions_of(&self, case: &Case) -> Result<Vec<i16>> {
@@ -184,13 +232,24 @@ impl<'a> Asker<'a> {
         Ok(scene)
     }
 
-    fn hold(&mut self, shared: &Scene, case: &Case, version: i16, answers: &mut CaseAnswers) -> Result<()> {
+    fn hold(
+        &mut self,
+        shared: &Scene,
+        case: &Case,
+        version: i16,
+        mut expected: Expected<'_>,
+        answers: &mut CaseAnswers,
+    ) -> Result<()> {
         let subject = case.subject.as_ref().map(|(api, _, _)| (api.as_str(), version));
         let mut scene = self.scene(shared)?;
         for (place, step) in case.steps.iter().enumerate() {
             match step.verb {
-                Verb::Ask | Verb::Send | Verb::Receive => self.step(&mut scene, step, subject, answers)?,
-                Verb::Vary | Verb::Probe => self.vary(shared, &mut scene, case, place, subject, answers)?,
+                Verb::Ask | Verb::Send | Verb::Receive => {
+                    self.step(&mut scene, step, subject, &mut expected, answers)?;
+                }
+                Verb::Vary | Verb::Probe => {
+                    self.vary(shared, &mut scene, case, place, subject, &mut expected, answers)?;
+                }
             }
         }
         Ok(())
@@ -211,23 +270,28 @@ impl<'a> Asker<'a> {
         scene: &mut Scene,
         step: &Step,
         subject: Option<(&str, i16)>,
+        expected: &mut Expected<'_>,
         answers: &mut CaseAnswers,
     ) -> Result<()> {
         let apis = self.apis;
         let api = apis.get(&step.api)?;
         let version = self.version(step, subject)?;
+        let kept_as = subject.map_or(NO_VERSION, |(_, version)| version);
+        // What is sent is not answered yet: its line is the one that receives.
+        let of_line = if step.is_quiet || step.verb == Verb::Send { None } else { Some(expected.line(&step.text)) };
+        let expected = of_line.and_then(|line| line.answer("", kept_as));
         let answer = if step.verb == Verb::Receive {
-            self.receive(scene, step.connection)?
+            self.receive(scene, step.connection, patience(expected))?
         } else {
             let Some(request) = self.resolve(scene, &step.request)? else {
-                keep(answers, step, "", subject, "not asked: an earlier answer did not say enough");
+                keep(answers, &step.text, "", kept_as, NOT_ASKED);
                 return Ok(());
             };
             let request = codec::complete(&api.request, version, &request)?;
             if step.verb == Verb::Send {
                 return self.send(scene, step.connection, api, version, &request, Cut::Whole);
             }
-            self.ask(scene, step, api, version, &request, Cut::Whole, SETTLE)?
+            self.ask(scene, step, api, version, &request, Cut::Whole, expected, SETTLE)?
         };
         if step.is_quiet {
             let good = answer.value.as_ref().is_some_and(|value| first_error(value).is_none());
@@ -235,7 +299,7 @@ impl<'a> Asker<'a> {
                 bail!("wanted no error: {}: {}", step.text, answer.text);
             }
         } else {
-            keep(answers, step, "", subject, &answer.text);
+            keep(answers, &step.text, "", kept_as, &answer.text);
         }
         for (name, path) in &step.learnt {
             if let Some(value) = answer.value.as_ref().and_then(|value| value.at(path)) {
@@ -245,6 +309,7 @@ impl<'a> Asker<'a> {
         Ok(())
     }
 
+    #[expect(clippy::too_many_arguments, reason = "a question with all that belongs to it")]
     fn vary(
         &mut self,
         shared: &Scene,
@@ -252,43 +317,73 @@ impl<'a> Asker<'a> {
         case: &Case,
         place: usize,
         subject: Option<(&str, i16)>,
+        expected: &mut Expected<'_>,
         answers: &mut CaseAnswers,
     ) -> Result<()> {
         let apis = self.apis;
         let step = &case.steps[place];
         let api = apis.get(&step.api)?;
         let version = self.version(step, subject)?;
+        let kept_as = subject.map_or(NO_VERSION, |(_, version)| version);
+        let of_line = expected.line(&step.text);
         let Some(request) = self.resolve(scene, &step.request)? else {
-            keep(answers, step, "", subject, "not asked: an earlier answer did not say enough");
+            keep(answers, &step.text, "", kept_as, NOT_ASKED);
             return Ok(());
         };
         let request = codec::complete(&api.request, version, &request)?;
         let labels: Vec<String> =
             variations(&api.request, version, &request, &step.except).into_iter().map(|it| it.label).collect();
         for (number, label) in labels.iter().enumerate() {
-            let fresh = number > 0 && step.verb == Verb::Vary;
-            if fresh {
-                *scene = self.scene(shared)?;
-                let mut not_kept = CaseAnswers::default();
-                for step in &case.steps[..place] {
-                    if !matches!(step.verb, Verb::Vary | Verb::Probe) {
-                        self.step(scene, step, subject, &mut not_kept)?;
+            let expected_answer = of_line.answer(label, kept_as);
+            let mut is_stale = number > 0 && step.verb == Verb::Vary;
+            let mut attempt = 1;
+            let text = loop {
+                if is_stale {
+                    *scene = self.scene(shared)?;
+                    let mut not_kept = CaseAnswers::default();
+                    let mut expected = expected.from_the_beginning();
+                    for step in &case.steps[..place] {
+                        if !matches!(step.verb, Verb::Vary | Verb::Probe) {
+                            self.step(scene, step, subject, &mut expected, &mut not_kept)?;
+                        }
                     }
                 }
-            }
-            let Some(request) = self.resolve(scene, &step.request)? else {
-                keep(answers, step, label, subject, "not asked: an earlier answer did not say enough");
-                continue;
+                let text = self.ask_varied(scene, step, api, version, label, expected_answer)?;
+                let is_as_expected = expected_answer.is_none() || text.as_deref() == expected_answer;
+                if is_as_expected && attempt > 1 {
+                    self.by_chance.push(format!("{} {version}: {label}", case.title));
+                }
+                if is_as_expected || attempt == ATTEMPTS {
+                    break text;
+                }
+                (attempt, is_stale) = (attempt + 1, true);
             };
-            let request = codec::complete(&api.request, version, &request)?;
-            let varied =
-                variations(&api.request, version, &request, &step.except).into_iter().find(|it| it.label == *label);
-            let Some(varied) = varied else { continue };
-            let Some(request) = self.resolve(scene, &varied.request)? else { continue };
-            let answer = self.ask(scene, step, api, version, &request, varied.cut, SETTLE_VARIED)?;
-            keep(answers, step, label, subject, &answer.text);
+            if let Some(text) = text {
+                keep(answers, &step.text, label, kept_as, &text);
+            }
         }
         Ok(())
+    }
+
+    /// The answer to the variation of that name, if there is one.
+    fn ask_varied(
+        &mut self,
+        scene: &mut Scene,
+        step: &Step,
+        api: &Api,
+        version: i16,
+        label: &str,
+        expected: Option<&str>,
+    ) -> Result<Option<String>> {
+        let Some(request) = self.resolve(scene, &step.request)? else { return Ok(Some(NOT_ASKED.to_owned())) };
+        let request = codec::complete(&api.request, version, &request)?;
+        let varied =
+            variations(&api.request, version, &request, &step.except).into_iter().find(|it| it.label == *label);
+        let Some(varied) = varied else { return Ok(None) };
+        let Some(request) = self.resolve(scene, &varied.request)? else { return Ok(None) };
+        let settle = if expected.is_some() { PATIENCE } else { SETTLE_VARIED };
+        let answer = self.ask(scene, step, api, version, &request, varied.cut, expected, settle)?;
+        Ok(Some(answer.text))
     }
 
     #[expect(clippy::too_many_arguments, reason = "a question with all that belongs to it")]
@@ -300,13 +395,14 @@ impl<'a> Asker<'a> {
         version: i16,
         request: &Value,
         cut: Cut,
+        expected: Option<&str>,
         settle: Duration,
     ) -> Result<Answer> {
         let begun = Instant::now();
         let deadline = begun + settle;
         loop {
             self.send(scene, step.connection, api, version, request, cut)?;
-            let answer = self.receive(scene, step.connection)?;
+            let answer = self.receive(scene, step.connection, patience(expected))?;
             let wanted = match (&answer.value, &step.until) {
                 (Some(value), Some((path, wanted))) => {
                     value.at(path).is_some_and(|found| shown_as(found, path, wanted))
@@ -314,7 +410,8 @@ impl<'a> Asker<'a> {
                 (None, Some(_)) => false,
                 (_, None) => true,
             };
-            let settled = !answer.value.as_ref().and_then(first_error).is_some_and(is_passing);
+            let settled = expected == Some(answer.text.as_str())
+                || !answer.value.as_ref().and_then(first_error).is_some_and(is_passing);
             if (wanted && settled) || Instant::now() > deadline {
                 let took_ms = begun.elapsed().as_millis();
                 tracing::debug!(took_ms, version, question = step.text, answer = answer.text);
@@ -379,9 +476,9 @@ impl<'a> Asker<'a> {
         self.connections.get_mut(&number).context("it was just opened")
     }
 
-    fn receive(&mut self, scene: &mut Scene, connection: usize) -> Result<Answer> {
+    fn receive(&mut self, scene: &mut Scene, connection: usize, patience: Duration) -> Result<Answer> {
         let sent = scene.sent.get_mut(&connection).and_then(VecDeque::pop_front).context("nothing was asked")?;
-        let heard = self.connection(connection)?.receive()?;
+        let heard = self.connection(connection)?.receive(patience)?;
         let silent = |text: &str| Answer { value: None, text: text.to_owned() };
         let frame = match heard {
             Heard::Frame(frame) => frame,
@@ -391,7 +488,7 @@ impl<'a> Asker<'a> {
             }
             Heard::Nothing => {
                 scene.sent.remove(&connection);
-                return Ok(silent("nothing"));
+                return Ok(silent(NOTHING));
             }
         };
         if sent.is_silent && frame.starts_with(&(-7_i32).to_be_bytes()) {
@@ -476,16 +573,24 @@ impl<'a> Asker<'a> {
     }
 }
 
-fn keep(answers: &mut CaseAnswers, step: &Step, label: &str, subject: Option<(&str, i16)>, text: &str) {
-    let version = subject.map_or(NO_VERSION, |(_, version)| version);
+/// What is kept where no answer came.
+const NOTHING: &str = "nothing";
+/// What is kept of a question that could not be asked.
+const NOT_ASKED: &str = "not asked: an earlier answer did not say enough";
+
+/// For how long to wait where that is expected.
+fn patience(expected: Option<&str>) -> Duration {
+    if expected == Some(NOTHING) { SILENCE } else { PATIENCE }
+}
+
+fn keep(answers: &mut CaseAnswers, line: &str, label: &str, version: i16, text: &str) {
     // The same line may stand in a case more than once: the first that has no answer of that version is meant.
-    let is_free = |line: &&mut Line| {
-        line.text == step.text && !line.answers.iter().any(|(known, at, _)| known == label && *at == version)
-    };
+    let is_free =
+        |it: &&mut Line| it.text == line && !it.answers.iter().any(|(known, at, _)| known == label && *at == version);
     let answer = (label.to_owned(), version, text.to_owned());
     match answers.lines.iter_mut().find(is_free) {
         Some(line) => line.answers.push(answer),
-        None => answers.lines.push(Line { text: step.text.clone(), answers: vec![answer] }),
+        None => answers.lines.push(Line { text: line.to_owned(), answers: vec![answer] }),
     }
 }
 

@@ -7,9 +7,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 
-/// How long an answer may take. Questions that wait on purpose wait for less.
-const PATIENCE: Duration = Duration::from_millis(2500);
-
 /// What came of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
@@ -33,7 +30,6 @@ impl Connection {
     pub fn open(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Self { address: address.to_owned(), stream })
     }
 
@@ -43,8 +39,9 @@ impl Connection {
         let _ = self.stream.write_all(frame);
     }
 
-    /// The next frame.
-    pub fn receive(&mut self) -> Result<Heard> {
+    /// The next frame, if it comes within `patience`.
+    pub fn receive(&mut self, patience: Duration) -> Result<Heard> {
+        self.stream.set_read_timeout(Some(patience))?;
         match self.read_frame() {
             Ok(frame) => Ok(Heard::Frame(frame)),
             Err(error) => {

@@ -15,6 +15,7 @@ pub mod asker;
 pub mod codec;
 pub mod compare;
 pub mod connection;
+pub mod expected;
 pub mod recorded;
 pub mod records;
 pub mod script;

@@ -42,7 +42,7 @@ fn scripts(names: &[&str]) -> Result<Vec<Script>> {
 fn record(address: &str, names: &[&str]) -> Result<()> {
     let scripts = scripts(names)?;
     let begun = Instant::now();
-    let asked = ask_all(address, &scripts, None)?;
+    let asked = ask_all(address, &scripts, None, None)?;
     recorded::keep_versions(&asked.served)?;
     for (script, transcript) in scripts.iter().zip(&asked.transcripts) {
         fs::write(recorded::folder().join(format!("{}.txt", script.name)), transcript.print())?;
@@ -56,14 +56,14 @@ fn record(address: &str, names: &[&str]) -> Result<()> {
 fn compare(address: &str, names: &[&str]) -> Result<()> {
     let scripts = scripts(names)?;
     let begun = Instant::now();
-    let asked = ask_all(address, &scripts, Some(&recorded::versions()?))?;
+    let expected = scripts.iter().map(|script| recorded::transcript(&script.name)).collect::<Result<Vec<_>>>()?;
+    let asked = ask_all(address, &scripts, Some(&recorded::versions()?), Some(&expected))?;
     let mut known = Known::read()?;
     let (mut new, mut count, mut of) = (0, 0, 0);
-    for (script, transcript) in scripts.iter().zip(&asked.transcripts) {
-        let expected = recorded::transcript(&script.name)?;
+    for ((script, expected), transcript) in scripts.iter().zip(&expected).zip(&asked.transcripts) {
         count += transcript.count();
         of += expected.count();
-        for difference in known.take_out(differences(&script.name, &expected, transcript)) {
+        for difference in known.take_out(differences(&script.name, expected, transcript)) {
             new += 1;
             println!("{difference}\n");
         }
@@ -71,6 +71,7 @@ fn compare(address: &str, names: &[&str]) -> Result<()> {
     println!("{count} answers compared of {of} recorded, in {:?}", begun.elapsed());
     let (known, unused) = known.unused();
     println!("{known} known differences");
+    asked.by_chance.iter().for_each(|held| println!("as expected only when it was asked again: {held}"));
     if names.is_empty() {
         unused.iter().for_each(|line| println!("no longer there: {line}"));
     }
@@ -81,8 +82,8 @@ fn compare(address: &str, names: &[&str]) -> Result<()> {
 
 fn both(first: &str, second: &str, names: &[&str]) -> Result<()> {
     let scripts = scripts(names)?;
-    let one = ask_all(first, &scripts, None)?;
-    let other = ask_all(second, &scripts, Some(&one.served))?;
+    let one = ask_all(first, &scripts, None, None)?;
+    let other = ask_all(second, &scripts, Some(&one.served), Some(&one.transcripts))?;
     let mut count = 0;
     for ((script, expected), found) in scripts.iter().zip(&one.transcripts).zip(&other.transcripts) {
         for difference in differences(&script.name, expected, found) {

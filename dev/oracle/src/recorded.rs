@@ -58,30 +58,41 @@ pub async fn our_broker() -> Result<Broker> {
 }
 
 /// What came of asking a broker.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Asked {
     /// A transcript for each script.
     pub transcripts: Vec<Transcript>,
     /// Answers that the protocol crate does not read or not write again.
     pub codec_faults: Vec<String>,
+    /// Conversations that went as expected only when they were held again.
+    pub by_chance: Vec<String>,
     /// What the broker serves.
     pub served: Versions,
 }
 
-/// Puts all `scripts` to the broker at `address`, side by side.
-pub fn ask_all(address: &str, scripts: &[Script], newest: Option<&Versions>) -> Result<Asked> {
+/// Puts all `scripts` to the broker at `address`, side by side. `newest` are the versions to ask in; `expected` are the answers to expect, one
+/// transcript for each script: a conversation that goes otherwise is held again.
+pub fn ask_all(
+    address: &str,
+    scripts: &[Script],
+    newest: Option<&Versions>,
+    expected: Option<&[Transcript]>,
+) -> Result<Asked> {
     let (apis, rules) = (Apis::read()?, Rules::read()?);
     Asker::new(&apis, &rules, address, newest)?.use_up_small_producer_ids()?;
     let results: Vec<Result<(Transcript, Asked)>> = std::thread::scope(|scope| {
         let threads: Vec<_> = scripts
             .iter()
-            .map(|script| {
+            .enumerate()
+            .map(|(number, script)| {
                 let (apis, rules) = (&apis, &rules);
+                let expected = expected.and_then(|all| all.get(number));
                 scope.spawn(move || {
                     let mut asker = Asker::new(apis, rules, address, newest)?;
-                    let transcript = asker.run(script).with_context(|| script.name.clone())?;
+                    let transcript = asker.run(script, expected).with_context(|| script.name.clone())?;
                     let served = asker.served().clone();
-                    Ok((transcript, Asked { transcripts: Vec::new(), codec_faults: asker.codec_faults, served }))
+                    let (codec_faults, by_chance) = (asker.codec_faults, asker.by_chance);
+                    Ok((transcript, Asked { transcripts: Vec::new(), codec_faults, by_chance, served }))
                 })
             })
             .collect();
@@ -90,11 +101,12 @@ pub fn ask_all(address: &str, scripts: &[Script], newest: Option<&Versions>) -> 
             .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))))
             .collect()
     });
-    let mut all = Asked { transcripts: Vec::new(), codec_faults: Vec::new(), served: Versions::new() };
+    let mut all = Asked::default();
     for result in results {
         let (transcript, asked) = result?;
         all.transcripts.push(transcript);
         all.codec_faults.extend(asked.codec_faults);
+        all.by_chance.extend(asked.by_chance);
         all.served = asked.served;
     }
     all.codec_faults.sort();
