@@ -419,6 +419,7 @@ fn lints_are_the_workspace_s(texts: &Texts) -> Vec<String> {
         .like("", "/Cargo.toml")
         .filter(|(path, _)| {
             path.starts_with("crates/")
+                || path.starts_with("dev/bench/")
                 || path.starts_with("dev/oracle/")
                 || path.starts_with("dev/testkit/")
                 || path.starts_with("xtask/")

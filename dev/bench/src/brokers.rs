@@ -1,0 +1,130 @@
+//! Brokers to measure: ours, as the `atonce` binary, and Apache Kafka, each a process of its own with data on the same disk.
+//!
+//! It does not know what is done with them.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{fs, thread};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Signal;
+
+use crate::processes;
+
+/// What an acknowledgement survives, on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Durability {
+    /// The loss of power: every append is synced before it is acknowledged.
+    Sync,
+    /// The death of the process: the system syncs when it likes. Kafka's default.
+    Os,
+}
+
+impl Durability {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sync => "synced",
+            Self::Os => "not synced",
+        }
+    }
+}
+
+/// A broker that serves; dropped, it ends.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    pub name: &'static str,
+    pub address: String,
+    pub pid: u32,
+    end: End,
+}
+
+#[derive(Debug)]
+enum End {
+    Ours(Child),
+    ApacheKafka { script: PathBuf, data: PathBuf },
+}
+
+pub(crate) const OURS: &str = "atonce";
+pub(crate) const APACHE_KAFKA: &str = "Apache Kafka";
+
+impl Broker {
+    /// Starts ours, with a new data folder.
+    pub(crate) fn ours(binary: &Path, data: &Path, durability: Durability) -> Result<Self> {
+        let _ = fs::remove_dir_all(data);
+        let mut child = Command::new(binary)
+            .arg("broker")
+            .arg("--data-dir")
+            .arg(data)
+            .args(["--listen", "127.0.0.1:0", "--durability"])
+            .arg(match durability {
+                Durability::Sync => "sync",
+                Durability::Os => "os",
+            })
+            // As `dev/interop/kafka` sets it for Apache Kafka.
+            .args(["-s", "group.initial.rebalance.delay.ms=0"])
+            .env("RUST_LOG", "warn")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", binary.display()))?;
+        processes::remember(child.id());
+        let mut said = String::new();
+        let mut lines = BufReader::new(child.stdout.take().context("its stdout is piped")?);
+        lines.read_line(&mut said)?;
+        let Some(address) = said.split_whitespace().last() else { bail!("the broker ended without a word") };
+        let address = address.to_owned();
+        // Whatever else it says must not fill the pipe.
+        thread::spawn(move || lines.lines().for_each(drop));
+        Ok(Self { name: OURS, address, pid: child.id(), end: End::Ours(child) })
+    }
+
+    /// Starts Apache Kafka by `dev/interop/kafka`, with a new data folder and a heap of 1 GiB.
+    pub(crate) fn apache_kafka(script: &Path, data: &Path, durability: Durability) -> Result<Self> {
+        let port = two_free_ports()?;
+        let mut command = Command::new(script);
+        command.args(["start", "--data"]).arg(data).args(["--port", &port.to_string()]);
+        // Else a deleted topic's files stay for a minute, and the disk may be small.
+        command.args(["--set", "log.segment.delete.delay.ms=1000"]);
+        if durability == Durability::Sync {
+            command.args(["--set", "log.flush.interval.messages=1"]);
+        }
+        let output =
+            command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", script.display()))?;
+        ensure!(output.status.success(), "Apache Kafka does not start: {}", String::from_utf8_lossy(&output.stdout));
+        let end = End::ApacheKafka { script: script.to_owned(), data: data.to_owned() };
+        let pid_path = data.join("node-1.pid");
+        let pid = fs::read_to_string(&pid_path)?.trim().parse().with_context(|| pid_path.display().to_string())?;
+        processes::remember(pid);
+        Ok(Self { name: APACHE_KAFKA, address: format!("127.0.0.1:{port}"), pid, end })
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        match &mut self.end {
+            End::Ours(child) => {
+                processes::signal(self.pid, Signal::TERM);
+                let _ = child.wait();
+            }
+            End::ApacheKafka { script, data } => {
+                let _ = Command::new(script).args(["stop", "--data"]).arg(&*data).status();
+                let _ = fs::remove_dir_all(data);
+            }
+        }
+        processes::forget(self.pid);
+    }
+}
+
+/// A free port whose neighbour, which Apache Kafka's controller takes, is free too.
+fn two_free_ports() -> Result<u16> {
+    for _ in 0..100 {
+        let first = TcpListener::bind("127.0.0.1:0")?;
+        let port = first.local_addr()?.port();
+        if port < u16::MAX && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no two free ports side by side")
+}
