@@ -8,7 +8,7 @@
 //!
 //! **What it does not know**: where an engine keeps its bytes; topics' ids and ends (see [`crate::restore`]).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::marker::PhantomData;
@@ -309,6 +309,21 @@ struct Change {
     value: Option<Bytes>,
 }
 
+/// What processors have asked of a store since its task was made, of what was undone later too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounts {
+    /// Values read.
+    pub gets: u64,
+    /// Of these, those that the engine was not asked for.
+    pub hits: u64,
+    /// Values set.
+    pub puts: u64,
+    /// Keys deleted.
+    pub deletes: u64,
+    /// Scans begun.
+    pub scans: u64,
+}
+
 /// One store of one task: an engine and, over it, what the interval has changed.
 pub struct TaskStore {
     name: String,
@@ -323,6 +338,7 @@ pub struct TaskStore {
     undo: Option<Vec<(Bytes, Option<Change>)>>,
     recent: HashMap<Bytes, Option<Stamped>, BuildHasherDefault<FixedHasher>>,
     recent_bytes: usize,
+    counts: Cell<StoreCounts>,
 }
 
 impl TaskStore {
@@ -339,6 +355,7 @@ impl TaskStore {
             undo: None,
             recent: HashMap::default(),
             recent_bytes: 0,
+            counts: Cell::default(),
         }
     }
 
@@ -377,13 +394,28 @@ impl TaskStore {
         self.overlay_bytes
     }
 
+    /// What was asked of it.
+    #[must_use]
+    pub fn counts(&self) -> StoreCounts {
+        self.counts.get()
+    }
+
+    fn count(&self, change: impl FnOnce(&mut StoreCounts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
     /// The value of `key`, changes of this interval included.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Stamped>, StoreError> {
+        self.count(|counts| counts.gets += 1);
         if let Some(change) = self.overlay.get(key) {
+            self.count(|counts| counts.hits += 1);
             let stamp = |value: &Bytes| Stamped { timestamp: change.timestamp, value: value.clone() };
             return Ok(change.value.as_ref().map(stamp));
         }
         if let Some(known) = self.recent.get(key) {
+            self.count(|counts| counts.hits += 1);
             return Ok(known.clone());
         }
         let found = self.engine.get(key)?.map(|bytes| self.decode(bytes)).transpose()?;
@@ -407,6 +439,10 @@ impl TaskStore {
                 return Err(StoreError::TooLarge { store, topic, bytes, max });
             }
         }
+        self.count(|counts| match value {
+            Some(_) => counts.puts += 1,
+            None => counts.deletes += 1,
+        });
         self.overlay_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
         match &mut self.undo {
             None => {
@@ -720,6 +756,9 @@ impl<K: Wire, V: Wire> KeyValueView<'_, K, V> {
 
     fn entries(&self, from: Bound<Bytes>, to: Bound<Bytes>, direction: Direction) -> Entries<'_, K, V> {
         let cell = self.cell.as_ref().map(|cell| *cell).map_err(Clone::clone);
+        if let Ok(cell) = cell {
+            cell.borrow().count(|counts| counts.scans += 1);
+        }
         Entries { cell, from, to, direction, page: Vec::new().into_iter(), is_done: false, types: PhantomData }
     }
 
@@ -879,6 +918,19 @@ mod tests {
         assert_eq!(after_prefix(b"a\xff\xff").as_deref(), Some(&b"b"[..]));
         assert_eq!(after_prefix(b"\xff\xff"), None);
         assert_eq!(after_prefix(b""), None);
+    }
+
+    #[test]
+    fn what_is_asked_of_a_store_is_counted_and_what_the_engine_was_spared_too() {
+        let mut store = TaskStore::new("s", None, Box::new(MemoryStore::default()));
+        store.put(Bytes::from_static(b"a"), Some(Bytes::from_static(b"1")), Timestamp(1)).unwrap();
+        store.put(Bytes::from_static(b"b"), None, Timestamp(1)).unwrap();
+        // Of the overlay, of the engine, and then of what was read lately.
+        for key in [b"a", b"c", b"c"] {
+            store.get(key).unwrap();
+        }
+        store.commit(None).unwrap();
+        assert_eq!(store.counts(), StoreCounts { gets: 3, hits: 2, puts: 1, deletes: 1, scans: 0 });
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::commit::Guarantee;
 use crate::failure::{Failure, Stage, UnwritableError, Verdict};
 use crate::processor::{Clock, Context, NodeFailure, NodeSlot, Punctuation, Schedule};
 use crate::record::{ChangelogRecord, OutputRecord, SourceRecord};
-use crate::store::{StateStore, StoreError, StorePosition, TaskStore};
+use crate::store::{StateStore, StoreCounts, StoreError, StorePosition, TaskStore};
 use crate::topology::{NodeKind, Surroundings, Topology};
 
 /// A task's name: `<subtopology>_<partition>`, as Kafka Streams writes it.
@@ -112,6 +112,45 @@ pub struct TaskCounts {
     pub punctuations: u64,
 }
 
+/// The times of the records that a task has processed between two looks, whatever became of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordTimes {
+    /// How many there were, those without a time left out.
+    pub records: u64,
+    /// The earliest.
+    pub earliest: Timestamp,
+    /// The latest.
+    pub latest: Timestamp,
+    /// All of them together, in milliseconds: divided by their number, the average.
+    pub sum_ms: i64,
+    /// How far behind stream time they were together, in milliseconds.
+    pub lateness_sum_ms: i64,
+    /// How far behind it the latest-comer was.
+    pub lateness_max_ms: i64,
+}
+
+impl Default for RecordTimes {
+    fn default() -> Self {
+        let (earliest, latest) = (Timestamp(i64::MAX), Timestamp::NONE);
+        Self { records: 0, earliest, latest, sum_ms: 0, lateness_sum_ms: 0, lateness_max_ms: 0 }
+    }
+}
+
+impl RecordTimes {
+    fn take_in(&mut self, time: Timestamp, stream_time: Timestamp) {
+        if time.0 < 0 {
+            return;
+        }
+        self.records += 1;
+        self.earliest = self.earliest.min(time);
+        self.latest = self.latest.max(time);
+        self.sum_ms = self.sum_ms.saturating_add(time.0);
+        let lateness_ms = stream_time.0.saturating_sub(time.0).max(0);
+        self.lateness_sum_ms = self.lateness_sum_ms.saturating_add(lateness_ms);
+        self.lateness_max_ms = self.lateness_max_ms.max(lateness_ms);
+    }
+}
+
 /// The end of a change log's partition as a commit left it: what a store's position becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangelogEnd {
@@ -141,6 +180,7 @@ pub struct Task {
     stream_time: Timestamp,
     committed_stream_time: Timestamp,
     counts: TaskCounts,
+    times: RecordTimes,
 }
 
 /// A processor's schedule, and when it is next due.
@@ -265,6 +305,7 @@ impl Task {
             stream_time: Timestamp::NONE,
             committed_stream_time: Timestamp::NONE,
             counts: TaskCounts::default(),
+            times: RecordTimes::default(),
         };
         task.build_processors();
         for (node, slot) in task.nodes.iter().enumerate() {
@@ -355,6 +396,7 @@ impl Task {
         queue.time = queue.time.max(record.timestamp);
         self.stream_time = self.stream_time.max(record.timestamp);
         self.counts.processed += 1;
+        self.times.take_in(record.timestamp, self.stream_time);
         // Without a handler a failure undoes the whole interval, and there is nothing to remember.
         let kept = self.surroundings.on_failure.may_go_on().then(|| record.clone());
         let outputs_before = self.outputs.len();
@@ -713,6 +755,19 @@ impl Task {
         self.counts
     }
 
+    /// The times of the records processed since the last call.
+    pub fn take_times(&mut self) -> RecordTimes {
+        std::mem::take(&mut self.times)
+    }
+
+    /// What was asked of each store, and how many bytes of it wait for a commit.
+    pub fn for_each_store(&self, mut look: impl FnMut(&str, StoreCounts, usize)) {
+        for store in self.stores.iter().flatten() {
+            let store = store.borrow();
+            look(store.name(), store.counts(), store.uncommitted_bytes());
+        }
+    }
+
     /// The largest timestamp seen.
     #[must_use]
     pub fn stream_time(&self) -> Timestamp {
@@ -801,6 +856,21 @@ mod tests {
         // Within a partition the order of offsets stays, whatever the times.
         assert_eq!(values(&mut task), ["a10", "b10", "b30", "a40", "a20"]);
         assert_eq!(task.stream_time(), Timestamp(40));
+    }
+
+    #[test]
+    fn the_times_of_records_are_told_once() {
+        let builder = TopologyBuilder::new();
+        builder.stream::<String, String>("a").to("out");
+        let mut task = task(&builder.build().unwrap());
+        let times = [record(0, 10, "x"), record(1, 40, "x"), record(2, 25, "x"), record(3, -1, "x")];
+        task.add(&TopicPartition::new("a", 0), times, 4);
+        task.process(100).unwrap();
+        let (earliest, latest) = (Timestamp(10), Timestamp(40));
+        let expected =
+            RecordTimes { records: 3, earliest, latest, sum_ms: 75, lateness_sum_ms: 15, lateness_max_ms: 15 };
+        assert_eq!(task.take_times(), expected);
+        assert_eq!(task.take_times(), RecordTimes::default());
     }
 
     #[test]

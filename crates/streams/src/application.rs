@@ -1,5 +1,6 @@
 //! What a user calls: an application is a topology that runs, in workers of this process, beside other processes of the same id.
 
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,9 +16,12 @@ use tokio::task::JoinSet;
 
 use crate::error::{Error, WorkerError};
 use crate::internal_topics;
+use crate::listeners::RestoreListener;
+use crate::metrics::{self, Metrics, PageServer};
+use crate::state::{ApplicationState, StateBoard, StateListener, StateSender, WorkerState};
 use crate::state_folder::StateFolder;
 use crate::statistics::{Counters, Statistics, add};
-use crate::worker::{CommitAfter, Shared, Worker, WorkerState};
+use crate::worker::{CommitAfter, Shared, Worker};
 use crate::writer::Writer;
 
 /// Settings of an [`Application`] to be.
@@ -33,6 +37,9 @@ pub struct ApplicationBuilder {
     state_cleanup_delay: Duration,
     on_failure: FailureHandler,
     on_worker_error: Option<Arc<OnWorkerError>>,
+    on_state_change: Option<Arc<StateListener>>,
+    restore_listener: Option<Arc<dyn RestoreListener>>,
+    metrics_listener: Option<String>,
     workers: usize,
     state_dir: Option<PathBuf>,
     transaction_timeout: Duration,
@@ -132,6 +139,31 @@ impl ApplicationBuilder {
         Self { on_worker_error: Some(Arc::new(decide)), ..self }
     }
 
+    /// Calls `listener` with the new state and the old one, whenever the state changes: each change once, in order.
+    ///
+    /// ```
+    /// # fn settings(topology: atonce::Topology) -> atonce::ApplicationBuilder {
+    /// atonce::Application::builder("payments", topology).on_state_change(|new, old| println!("{old} -> {new}"))
+    /// # }
+    /// ```
+    pub fn on_state_change(
+        self,
+        listener: impl Fn(ApplicationState, ApplicationState) + Send + Sync + 'static,
+    ) -> Self {
+        Self { on_state_change: Some(Arc::new(listener)), ..self }
+    }
+
+    /// Who hears how stores follow their change logs, and which were set aside.
+    pub fn restore_listener(self, listener: impl RestoreListener + 'static) -> Self {
+        Self { restore_listener: Some(Arc::new(listener)), ..self }
+    }
+
+    /// Serves metrics as Prometheus text by HTTP, at `http://ADDRESS/metrics`; not unless set. Port 0 takes any that is free: see
+    /// [`Application::metrics_address`]. Nothing asks who reads: choose an address that only those reach who may.
+    pub fn metrics_listener(self, address: impl Into<String>) -> Self {
+        Self { metrics_listener: Some(address.into()), ..self }
+    }
+
     /// How many workers run in this process; 1 unless set. More than there are tasks stand by.
     pub fn workers(self, workers: usize) -> Self {
         Self { workers, ..self }
@@ -193,6 +225,7 @@ impl ApplicationBuilder {
             Ok(folder) => folder?,
             Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
         };
+        let board = Arc::new(StateBoard::new(self.on_state_change));
         let shared = Arc::new(Shared {
             application_id: self.application_id,
             client,
@@ -200,6 +233,8 @@ impl ApplicationBuilder {
             topics: Arc::new(topics),
             folder,
             counters: Arc::new(Counters::new()),
+            metrics: Arc::new(metrics::Registry::new(Arc::clone(&board))),
+            restore_listener: self.restore_listener,
             guarantee: self.guarantee,
             commit_interval: self.commit_interval,
             commit_after: self.commit_after,
@@ -210,6 +245,14 @@ impl ApplicationBuilder {
             heartbeat_interval: self.heartbeat_interval,
             call_timeout: self.call_timeout,
         });
+        let reader = MetricsReader::of(&shared);
+        let page_server = match self.metrics_listener {
+            Some(address) => {
+                let started = PageServer::start(&address, move || reader.prometheus_text()).await;
+                Some(started.map_err(|source| Error::MetricsListener { address, source })?)
+            }
+            None => None,
+        };
         settle_former_workers(&shared, self.workers).await?;
         shared.folder.write_workers(self.workers)?;
 
@@ -219,10 +262,12 @@ impl ApplicationBuilder {
             on_worker_error: self.on_worker_error,
             workers: JoinSet::new(),
             states: Vec::new(),
+            board: Arc::clone(&board),
+            page_server,
             stop,
         };
         for index in 0..self.workers {
-            let (state, seen) = watch::channel(WorkerState::Joining);
+            let (state, seen) = StateSender::new(index, &board);
             application.states.push(seen);
             application.start_worker(index, state, Duration::ZERO);
         }
@@ -287,7 +332,7 @@ async fn settle_former_workers(shared: &Shared, workers: usize) -> Result<(), Er
 async fn work(
     shared: Arc<Shared>,
     index: usize,
-    state: watch::Sender<WorkerState>,
+    state: StateSender,
     mut stop: watch::Receiver<bool>,
     after: Duration,
 ) -> Ended {
@@ -323,7 +368,7 @@ async fn without_panic(work: impl Future<Output = Result<(), WorkerError>>) -> R
 /// A worker that has ended, and what another needs to take its place.
 struct Ended {
     index: usize,
-    state: watch::Sender<WorkerState>,
+    state: StateSender,
     result: Result<(), Error>,
 }
 
@@ -336,23 +381,10 @@ pub struct Application {
     on_worker_error: Option<Arc<OnWorkerError>>,
     workers: JoinSet<Ended>,
     states: Vec<watch::Receiver<WorkerState>>,
+    board: Arc<StateBoard>,
+    /// Serves metrics as long as the application is there.
+    page_server: Option<PageServer>,
     stop: watch::Sender<bool>,
-}
-
-/// What an application does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ApplicationState {
-    /// A worker is joining the group.
-    Joining,
-    /// A worker brings stores up to their change logs.
-    Restoring,
-    /// All workers process.
-    Running,
-    /// It was told to stop.
-    Closing,
-    /// No worker runs any more.
-    Closed,
 }
 
 impl Application {
@@ -369,6 +401,9 @@ impl Application {
             state_cleanup_delay: Duration::from_secs(600),
             on_failure: FailureHandler::default(),
             on_worker_error: None,
+            on_state_change: None,
+            restore_listener: None,
+            metrics_listener: None,
             workers: 1,
             state_dir: None,
             transaction_timeout: Duration::from_secs(10),
@@ -401,7 +436,12 @@ impl Application {
                         REPLACE_BACK_OFF.saturating_mul(replaced).min(REPLACE_BACK_OFF_MAX),
                     );
                 }
-                Some(Ok(Ended { result, .. })) => break result,
+                Some(Ok(Ended { result, .. })) => {
+                    if result.is_err() {
+                        self.board.fail();
+                    }
+                    break result;
+                }
                 // Cancelled, which only a crash that was asked for does; or there is none left.
                 Some(Err(_)) | None => break Ok(()),
             }
@@ -420,7 +460,7 @@ impl Application {
         verdict == WorkerVerdict::Replace && !is_final
     }
 
-    fn start_worker(&mut self, index: usize, state: watch::Sender<WorkerState>, after: Duration) {
+    fn start_worker(&mut self, index: usize, state: StateSender, after: Duration) {
         self.workers.spawn(work(Arc::clone(&self.shared), index, state, self.stop.subscribe(), after));
     }
 
@@ -428,6 +468,7 @@ impl Application {
     ///
     /// Errors: the first that a worker met.
     pub async fn close(mut self) -> Result<(), Error> {
+        self.board.stop();
         self.stop.send_replace(true);
         let mut first = Ok(());
         while let Some(ended) = self.workers.join_next().await {
@@ -446,14 +487,7 @@ impl Application {
     /// What it does; of several workers, what the one that is furthest behind does.
     #[must_use]
     pub fn state(&self) -> ApplicationState {
-        let states = self.states.iter().map(|state| *state.borrow());
-        match states.min() {
-            None | Some(WorkerState::Ended) => ApplicationState::Closed,
-            Some(_) if *self.stop.borrow() => ApplicationState::Closing,
-            Some(WorkerState::Joining) => ApplicationState::Joining,
-            Some(WorkerState::Restoring) => ApplicationState::Restoring,
-            Some(WorkerState::Running) => ApplicationState::Running,
-        }
+        self.board.state()
     }
 
     /// Waits until all workers process.
@@ -478,6 +512,33 @@ impl Application {
         StatisticsReader { counters: Arc::clone(&self.shared.counters) }
     }
 
+    /// What its workers, tasks and stores are at. Numbers that are looked up (lags, what waits) are at most half a second old while a worker is not held
+    /// up.
+    ///
+    /// ```
+    /// # fn look(application: &atonce::Application) {
+    /// for (task, numbers) in application.metrics().tasks {
+    ///     println!("{task}: {} records, {} behind", numbers.process.total, numbers.lag_sum());
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.shared.metrics.read()
+    }
+
+    /// A handle to the metrics, for others to read while [`run_until`](Self::run_until) has the application.
+    #[must_use]
+    pub fn metrics_reader(&self) -> MetricsReader {
+        MetricsReader::of(&self.shared)
+    }
+
+    /// Where metrics are served, if they [are](ApplicationBuilder::metrics_listener).
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.page_server.as_ref().map(PageServer::address)
+    }
+
     /// This process's name among those of the application.
     #[must_use]
     pub fn process_id(&self) -> &str {
@@ -496,6 +557,36 @@ impl StatisticsReader {
     #[must_use]
     pub fn read(&self) -> Statistics {
         self.counters.read()
+    }
+}
+
+/// Reads an application's metrics from elsewhere.
+#[derive(Clone, Debug)]
+pub struct MetricsReader {
+    registry: Arc<metrics::Registry>,
+    counters: Arc<Counters>,
+    client: Arc<atonce_client::metrics::Metrics>,
+}
+
+impl MetricsReader {
+    fn of(shared: &Shared) -> Self {
+        let (registry, counters) = (Arc::clone(&shared.metrics), Arc::clone(&shared.counters));
+        Self { registry, counters, client: shared.client.metrics() }
+    }
+
+    /// Everything at this moment.
+    #[must_use]
+    pub fn read(&self) -> Metrics {
+        self.registry.read()
+    }
+
+    /// The same in the text format of Prometheus (OpenMetrics), with the client's metrics.
+    #[must_use]
+    pub fn prometheus_text(&self) -> String {
+        let client = self.client.prometheus_text();
+        // One end for both.
+        let client = client.strip_suffix("# EOF\n").unwrap_or(&client);
+        format!("{client}{}", metrics::text(self.registry.read(), self.counters.read()))
     }
 }
 

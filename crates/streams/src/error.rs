@@ -75,6 +75,14 @@ pub enum Error {
         /// Why, in the engine's words.
         cause: String,
     },
+    /// Metrics cannot be served where they were to be.
+    #[error("metrics cannot be served at {address}: {source}; choose another address, or port 0 for any that is free")]
+    MetricsListener {
+        /// Where.
+        address: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A worker has ended.
     #[error("worker {worker}: {source}")]
     Worker {

@@ -40,21 +40,25 @@
 //!
 //! Read in this order: [`application`] (what a user calls), `worker` (the loop: poll, process, commit), `writer` (the producer in each
 //! guarantee), `restore` (stores follow their change logs), `tasks_assignor` (the group's assignor), `state_folder` (what a process keeps
-//! on disk) and `disk_store` (one store of it), `internal_topics`, [`statistics`], [`error`].
+//! on disk) and `disk_store` (one store of it), `internal_topics`; and what is seen from outside: `state`, `listeners`, [`statistics`], [`metrics`],
+//! [`error`].
 
 pub mod application;
 mod disk_store;
 pub mod error;
 mod internal_topics;
+mod listeners;
+pub mod metrics;
 mod partition_time;
 mod restore;
+mod state;
 mod state_folder;
 pub mod statistics;
 mod tasks_assignor;
 mod worker;
 mod writer;
 
-pub use application::{Application, ApplicationBuilder, ApplicationState, WorkerVerdict, shutdown_signal};
+pub use application::{Application, ApplicationBuilder, WorkerVerdict, shutdown_signal};
 #[cfg(feature = "embedded")]
 pub use atonce_broker as broker;
 pub use atonce_client as client;
@@ -70,6 +74,8 @@ pub use atonce_streams_core::{
 };
 pub use disk_store::DiskEngine;
 pub use error::Error;
+pub use listeners::{RestoreListener, RestoringStore};
+pub use state::ApplicationState;
 pub use statistics::Statistics;
 
 /// What most programs name: `use atonce::prelude::*`.

@@ -17,8 +17,10 @@ use atonce_streams_core::{ChangelogRecord, Task, TaskId};
 
 use crate::error::WorkerError;
 use crate::internal_topics::Changelog;
+use crate::listeners::RestoringStore;
+use crate::metrics::lock;
 use crate::statistics::add;
-use crate::worker::{Worker, blocking, now};
+use crate::worker::{Worker, blocking, measured, now};
 
 /// How long a fetch of change logs may wait at the broker: they hold what is wanted, or nothing more comes.
 const FETCH_WAIT: Duration = Duration::from_millis(100);
@@ -36,6 +38,8 @@ pub(crate) struct Restoration {
     started: Instant,
     last_progress: Instant,
     records: u64,
+    /// Offsets of stores that are there already.
+    done_before: Offset,
     /// How often it has been begun.
     attempt: u32,
 }
@@ -45,14 +49,64 @@ struct Restoring {
     task: TaskId,
     store: String,
     changelog: Changelog,
+    from: Offset,
     next: Offset,
     to: Offset,
+    records: u64,
+}
+
+impl Restoring {
+    fn told<'a>(&'a self, changelog: &'a TopicPartition) -> RestoringStore<'a> {
+        RestoringStore { task: self.task, store: &self.store, changelog }
+    }
 }
 
 impl Restoration {
     /// The tasks that must wait for a store.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.stores.values().map(|store| store.task)
+    }
+
+    /// How many offsets a task's stores have to go.
+    pub(crate) fn remaining(&self, task: TaskId) -> Offset {
+        let stores = self.stores.values().filter(|store| store.task == task);
+        stores.map(|store| (store.to - store.next).max(0)).sum()
+    }
+
+    /// How far all of it is: offsets, since how many records lie between them is not known. Control records and what was compacted away count too.
+    fn progress(&self) -> Progress {
+        let (mut done, mut left) = (0, 0);
+        for store in self.stores.values() {
+            done += store.next - store.from;
+            left += (store.to - store.next).max(0);
+        }
+        Progress { records: self.records, done: done + self.done_before, left, elapsed: self.started.elapsed() }
+    }
+}
+
+/// What a user who waits is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Progress {
+    records: u64,
+    done: Offset,
+    left: Offset,
+    elapsed: Duration,
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { records, done, left, elapsed } = self;
+        let percent = done.saturating_mul(100).checked_div(done + left).unwrap_or(100);
+        let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
+        let rate = records.saturating_mul(1000) / milliseconds;
+        write!(f, "{percent} % ({records} records, {rate} records/s, {left} offsets to go")?;
+        let elapsed = elapsed.as_secs_f64();
+        if *done > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let to_go = elapsed * *left as f64 / *done as f64;
+            write!(f, ", about {to_go:.0} s")?;
+        }
+        f.write_str(")")
     }
 }
 
@@ -67,6 +121,7 @@ impl Worker {
         loop {
             match self.begin(tasks, attempt).await {
                 Ok(restoration) => {
+                    self.suspend_restoration();
                     self.restoration = restoration;
                     return Ok(());
                 }
@@ -106,8 +161,14 @@ impl Worker {
             .assign(from)
             .await
             .map_err(changelog)?;
+        if let Some(listener) = &self.shared.restore_listener {
+            for (changelog, store) in &stores {
+                listener.on_restore_start(&store.told(changelog), store.from, store.to);
+            }
+        }
         let now = Instant::now();
-        Ok(Some(Restoration { consumer, stores, started: now, last_progress: now, records: 0, attempt }))
+        let (started, last_progress) = (now, now);
+        Ok(Some(Restoration { consumer, stores, started, last_progress, records: 0, done_before: 0, attempt }))
     }
 
     /// Takes in what has come of the change logs, waiting for it up to `wait`. Returns the tasks that can run now.
@@ -117,15 +178,27 @@ impl Worker {
         match self.restore_batch(&mut restoration, wait).await {
             Ok(()) => {}
             Err(failure) => {
-                drop(restoration.consumer);
                 let mut attempt = restoration.attempt;
+                self.tell_suspended(&restoration);
+                drop(restoration);
                 self.bear(failure, &mut attempt).await?;
                 self.try_begin(&waiting, attempt).await?;
                 let still: BTreeSet<TaskId> = self.restoration.iter().flat_map(Restoration::tasks).collect();
                 return Ok(waiting.difference(&still).copied().collect());
             }
         }
-        restoration.stores.retain(|_, store| store.next < store.to);
+        let mut done = 0;
+        restoration.stores.retain(|changelog, store| {
+            let is_there = store.next >= store.to;
+            if is_there {
+                done += store.next - store.from;
+                if let Some(listener) = &self.shared.restore_listener {
+                    listener.on_restore_end(&store.told(changelog), store.records);
+                }
+            }
+            !is_there
+        });
+        restoration.done_before += done;
         let still: BTreeSet<TaskId> = restoration.tasks().collect();
         if still.is_empty() {
             let (records, elapsed) = (restoration.records, restoration.started.elapsed());
@@ -143,10 +216,24 @@ impl Worker {
         }
         if restoration.last_progress.elapsed() >= PROGRESS {
             restoration.last_progress = Instant::now();
-            let left: Offset = restoration.stores.values().map(|store| (store.to - store.next).max(0)).sum();
-            tracing::info!("worker {}: restored {} records, {left} offsets to go", self.index, restoration.records);
+            tracing::info!("worker {}: restoring, {}", self.index, restoration.progress());
         }
         Ok(())
+    }
+
+    /// Its tasks go away.
+    pub(crate) fn suspend_restoration(&mut self) {
+        if let Some(restoration) = self.restoration.take() {
+            self.tell_suspended(&restoration);
+        }
+    }
+
+    fn tell_suspended(&self, restoration: &Restoration) {
+        if let Some(listener) = &self.shared.restore_listener {
+            for (changelog, store) in &restoration.stores {
+                listener.on_restore_suspended(&store.told(changelog), store.records);
+            }
+        }
     }
 
     async fn plan(&mut self, tasks: &BTreeSet<TaskId>) -> Result<BTreeMap<TopicPartition, Restoring>, RestoreFailure> {
@@ -202,7 +289,7 @@ impl Worker {
                 "worker {}: store {store} of task {task} replays {partition} from {next} to {to}",
                 self.index
             );
-            restoring.insert(partition, Restoring { task, store, changelog, next, to });
+            restoring.insert(partition, Restoring { task, store, changelog, from: next, next, to, records: 0 });
         }
         Ok(restoring)
     }
@@ -231,6 +318,10 @@ impl Worker {
             Task::stores_of(topology, id, surroundings).into_iter().find(|needed: &NeededStore| needed.name == store);
         if let (Some(needed), Some(task)) = (needed, self.tasks.get_mut(&id)) {
             let engine = self.shared.folder.reset(id, &needed).map_err(RestoreFailure::Store)?;
+            let engine = match self.task_numbers.get(&id) {
+                Some(numbers) => measured(numbers, &needed, engine),
+                None => engine,
+            };
             task.replace_engine(store, engine);
         }
         Ok(())
@@ -257,6 +348,7 @@ impl Worker {
             let Some(store) = restoring.get_mut(partition) else { continue };
             let records = changes.remove(partition).unwrap_or_default();
             store.next = position.offset;
+            store.records += records.len() as u64;
             let position = StorePosition {
                 topic_id: store.changelog.topic_id,
                 offset: store.next,
@@ -267,6 +359,12 @@ impl Worker {
             add(&self.shared.counters.restored_records, records.len() as u64);
             if let Some(task) = self.tasks.get_mut(&store.task) {
                 blocking(|| task.restore(&store.store, &records, position)).map_err(RestoreFailure::Store)?;
+            }
+            if let Some(numbers) = self.task_numbers.get(&store.task) {
+                lock(numbers).restored(records.len() as u64);
+            }
+            if let Some(listener) = &self.shared.restore_listener {
+                listener.on_batch_restored(&store.told(partition), store.next, records.len() as u64);
             }
         }
         Ok(())
@@ -281,4 +379,19 @@ enum RestoreFailure {
 
 fn changelog(error: impl std::fmt::Display) -> RestoreFailure {
     RestoreFailure::Changelog(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_how_far_how_fast_and_how_long() {
+        let progress = Progress { records: 5000, done: 6000, left: 18_000, elapsed: Duration::from_secs(2) };
+        assert_eq!(progress.to_string(), "25 % (5000 records, 2500 records/s, 18000 offsets to go, about 6 s)");
+        let nothing = Progress { records: 0, done: 0, left: 10, elapsed: Duration::ZERO };
+        assert_eq!(nothing.to_string(), "0 % (0 records, 0 records/s, 10 offsets to go)");
+        let all = Progress { records: 1, done: 0, left: 0, elapsed: Duration::ZERO };
+        assert_eq!(all.to_string(), "100 % (1 records, 1000 records/s, 0 offsets to go)");
+    }
 }

@@ -17,7 +17,7 @@
 //! **What it does not know**: which step follows which in a commit (the machine does), how a task processes, what is in a store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use atonce_client::{
@@ -26,15 +26,18 @@ use atonce_client::{
 };
 use atonce_kernel::{GroupId, GroupInstanceId, Offset, Outcome, Timestamp, TopicName, TopicPartition, TransactionalId};
 use atonce_streams_core::commit::{CommitMachine, Event, Settlement, Step};
-use atonce_streams_core::task::ChangelogEnd;
+use atonce_streams_core::task::{ChangelogEnd, NeededStore};
 use atonce_streams_core::topology::InternalTopicKind;
-use atonce_streams_core::{Guarantee, OutputRecord, SourceRecord, Task, TaskError, TaskId, Topology};
+use atonce_streams_core::{Guarantee, OutputRecord, SourceRecord, StateStore, Task, TaskError, TaskId, Topology};
 use tokio::sync::watch;
 
 use crate::error::WorkerError;
 use crate::internal_topics::Topics;
+use crate::listeners::RestoreListener;
+use crate::metrics::{self, MeasuredStore, TaskNumbers, TaskSeen, WorkerNumbers, lock};
 use crate::partition_time;
 use crate::restore::Restoration;
+use crate::state::{StateSender, WorkerState};
 use crate::state_folder::StateFolder;
 use crate::statistics::{Counters, add};
 use crate::tasks_assignor::TasksAssignor;
@@ -58,6 +61,9 @@ const CONTROL_RECORDS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long another worker of the process may take to give a store back.
 const STORE_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// How often lags and the like are looked up.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Waiting after the n-th failure in a row, doubled each time up to the maximum.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
@@ -70,6 +76,8 @@ pub(crate) struct Shared {
     pub(crate) topics: Arc<Topics>,
     pub(crate) folder: StateFolder,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) metrics: Arc<metrics::Registry>,
+    pub(crate) restore_listener: Option<Arc<dyn RestoreListener>>,
     pub(crate) guarantee: Guarantee,
     pub(crate) commit_interval: Duration,
     pub(crate) commit_after: CommitAfter,
@@ -99,19 +107,6 @@ impl Shared {
     }
 }
 
-/// What a worker does, as seen from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum WorkerState {
-    /// Joining the group.
-    Joining,
-    /// Bringing its stores up to their change logs.
-    Restoring,
-    /// Processing.
-    Running,
-    /// Over.
-    Ended,
-}
-
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
@@ -120,6 +115,10 @@ pub(crate) struct Worker {
     writer: Writer,
     commit: CommitMachine,
     pub(crate) tasks: BTreeMap<TaskId, Task>,
+    numbers: Arc<Mutex<WorkerNumbers>>,
+    pub(crate) task_numbers: BTreeMap<TaskId, Arc<Mutex<TaskNumbers>>>,
+    /// When what is looked up now and then was last looked up.
+    looked_at: Instant,
     owner_of: HashMap<TopicPartition, TaskId>,
     /// Who sends the positions of what was processed: the group's metadata of the last batch.
     group: Option<GroupMetadata>,
@@ -139,7 +138,7 @@ pub(crate) struct Worker {
     cleaned_at: Instant,
     /// Stores that follow their change logs; their tasks wait.
     pub(crate) restoration: Option<Restoration>,
-    state: watch::Sender<WorkerState>,
+    state: StateSender,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -148,7 +147,7 @@ impl Worker {
     pub(crate) async fn start(
         shared: Arc<Shared>,
         index: usize,
-        state: watch::Sender<WorkerState>,
+        state: StateSender,
         stop: watch::Receiver<bool>,
     ) -> Result<Self, WorkerError> {
         let process_id = shared.folder.process_id();
@@ -169,6 +168,7 @@ impl Worker {
             .subscribe(shared.topics.layout.subscription())
             .await?;
         let commit = CommitMachine::new(shared.guarantee);
+        let numbers = shared.metrics.worker(index);
         Ok(Self {
             shared,
             index,
@@ -177,6 +177,9 @@ impl Worker {
             writer: Writer::Absent,
             commit,
             tasks: BTreeMap::new(),
+            numbers,
+            task_numbers: BTreeMap::new(),
+            looked_at: Instant::now(),
             owner_of: HashMap::new(),
             group: None,
             held: Vec::new(),
@@ -223,13 +226,17 @@ impl Worker {
                 continue;
             }
             self.clean();
+            self.look();
             // A batch may be the work of many intervals: none is taken while one is being worked off.
             if self.work_off_buffered().await? {
                 self.restore(Duration::ZERO).await?;
                 continue;
             }
             let wait = if self.restoration.is_some() { Duration::ZERO } else { self.wait() };
-            match self.consumer.next_event(wait).await {
+            let polling = Instant::now();
+            let event = self.consumer.next_event(wait).await;
+            lock(&self.numbers).poll.record_one(Instant::now(), polling.elapsed());
+            match event {
                 Ok(None) => self.restore(RESTORE_WAIT).await?,
                 Ok(Some(ConsumerEvent::Batch(batch))) => self.buffer(batch),
                 Ok(Some(ConsumerEvent::Revoking(_))) => self.revoke().await?,
@@ -310,10 +317,11 @@ impl Worker {
         while let Some(task) = self.tasks.get_mut(&id)
             && task.buffered() > 0
         {
-            let before = task.counts();
+            let (before, begun) = (task.counts(), Instant::now());
             let processed = task.process(SLICE);
             self.shared.counters.count_left_out(before, task.counts());
             let outputs = task.take_outputs();
+            self.count_slice(id, begun, before.processed);
             self.uncommitted_records += self.undone_if_failed(processed).await? as u64;
             if let Err(failure) = self.hand_out(outputs).await {
                 return self.give_interval_up(failure).await;
@@ -384,8 +392,12 @@ impl Worker {
         }
         for id in ids {
             let Some(task) = self.tasks.get_mut(&id) else { continue };
+            let begun = Instant::now();
             let punctuated = task.punctuate_by_wall_clock(now);
             let outputs = task.take_outputs();
+            if matches!(punctuated, Ok(true)) {
+                lock(&self.numbers).punctuate.record_one(Instant::now(), begun.elapsed());
+            }
             is_any |= self.undone_if_failed(punctuated).await?;
             if let Err(failure) = self.hand_out(outputs).await {
                 self.give_interval_up(failure).await?;
@@ -542,11 +554,12 @@ impl Worker {
     async fn create_task(&mut self, id: TaskId) -> Result<bool, WorkerError> {
         let (topology, surroundings) = (&self.shared.topology, &self.shared.topics.surroundings);
         let mut engines = BTreeMap::new();
-        for needed in Task::stores_of(topology, id, surroundings) {
-            let taken = tokio::time::timeout(STORE_WAIT_MAX, self.shared.folder.take(id, &needed)).await;
+        let stores = Task::stores_of(topology, id, surroundings);
+        for needed in &stores {
+            let taken = tokio::time::timeout(STORE_WAIT_MAX, self.shared.folder.take(id, needed)).await;
             match taken {
                 Ok(Ok(engine)) => {
-                    engines.insert(needed.name, engine);
+                    engines.insert(needed.name.clone(), engine);
                 }
                 failed => {
                     for (name, engine) in engines {
@@ -559,7 +572,15 @@ impl Worker {
                 }
             }
         }
+        let names = stores.iter().map(|needed| needed.name.as_str());
+        let numbers = self.shared.metrics.add_task(self.index, id, names);
+        for needed in &stores {
+            if let Some(engine) = engines.remove(&needed.name) {
+                engines.insert(needed.name.clone(), measured(&numbers, needed, engine));
+            }
+        }
         let task = Task::new(topology, id, surroundings.clone(), engines);
+        self.task_numbers.insert(id, numbers);
         for partition in task.partitions() {
             self.owner_of.insert(partition.clone(), id);
         }
@@ -569,13 +590,16 @@ impl Worker {
 
     /// Gives every task up; what was not committed is dropped with it.
     fn give_up_tasks(&mut self) {
+        self.suspend_restoration();
         for (id, task) in std::mem::take(&mut self.tasks) {
+            if let Some(numbers) = self.task_numbers.remove(&id) {
+                self.shared.metrics.remove_task(self.index, id, &numbers);
+            }
             for (store, engine) in task.into_engines() {
                 self.give_back(id, &store, engine);
             }
         }
         self.owner_of.clear();
-        self.restoration = None;
         self.drop_held();
         self.last_changes.clear();
         self.group = None;
@@ -641,6 +665,7 @@ impl Worker {
     /// Runs the commit machine until it rests.
     async fn drive(&mut self, event: Event) -> Result<(), WorkerError> {
         let mut fatal = None;
+        let begun = Instant::now();
         self.handle(event);
         while let Some(step) = self.commit.poll_step() {
             let event = match step {
@@ -654,6 +679,7 @@ impl Worker {
                 Step::AskOutcome => self.ask_outcome().await?,
                 Step::ApplyStores => {
                     self.apply_stores().await?;
+                    lock(&self.numbers).commit.record_one(Instant::now(), begun.elapsed());
                     Event::Done
                 }
                 Step::RollBack { replay_changelogs } => {
@@ -855,6 +881,48 @@ impl Worker {
         }
     }
 
+    /// A slice of records has been processed, whatever came of it.
+    fn count_slice(&mut self, id: TaskId, begun: Instant, processed_before: u64) {
+        let (Some(task), Some(numbers)) = (self.tasks.get_mut(&id), self.task_numbers.get(&id)) else { return };
+        let ended = Instant::now();
+        let (processed, took) = (task.counts().processed - processed_before, ended - begun);
+        lock(&self.numbers).process.record_together(ended, processed, took);
+        let mut numbers = lock(numbers);
+        numbers.processed(ended, processed, took);
+        numbers.passed(ended, now().0, &task.take_times());
+    }
+
+    /// Now and then, looks up what is not counted as it happens: lags, what waits, what was asked of stores.
+    fn look(&mut self) {
+        if self.looked_at.elapsed() < LOOK_INTERVAL {
+            return;
+        }
+        self.looked_at = Instant::now();
+        for (id, task) in &self.tasks {
+            let Some(numbers) = self.task_numbers.get(id) else { continue };
+            let counts = task.counts();
+            let lag = task.partitions().map(|partition| {
+                let position = task.position(partition).or_else(|| self.consumer.position(partition));
+                let end = self.consumer.last_seen_end(partition);
+                (partition.clone(), end.zip(position).map(|(end, position)| (end - position).max(0)))
+            });
+            let seen = TaskSeen {
+                punctuations: counts.punctuations,
+                dropped: counts.dropped,
+                skipped: counts.skipped,
+                dead_letters: counts.dead_letters,
+                buffered: task.buffered(),
+                lag: lag.collect(),
+                restore_remaining: self.restoration.as_ref().map_or(0, |restoration| restoration.remaining(*id)),
+            };
+            let mut numbers = lock(numbers);
+            numbers.seen = seen;
+            task.for_each_store(|store, counts, uncommitted_bytes| {
+                numbers.store_seen(store, counts, uncommitted_bytes)
+            });
+        }
+    }
+
     /// Now and then, deletes from repartition topics what was read and is committed: they keep everything else for ever.
     fn purge(&mut self) {
         if self.purged_at.elapsed() < self.shared.repartition_purge_interval {
@@ -985,6 +1053,18 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::current().runtime_flavor() {
         tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
         _ => work(),
+    }
+}
+
+/// The engine of a store on disk, timed. (One in memory moves from owner to owner, and takes no time.)
+pub(crate) fn measured(
+    numbers: &Mutex<TaskNumbers>,
+    needed: &NeededStore,
+    engine: Box<dyn StateStore>,
+) -> Box<dyn StateStore> {
+    match lock(numbers).store(&needed.name) {
+        Some(numbers) if needed.is_persistent => Box::new(MeasuredStore::new(engine, Arc::clone(numbers))),
+        Some(_) | None => engine,
     }
 }
 

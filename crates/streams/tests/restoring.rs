@@ -83,7 +83,7 @@ async fn a_task_that_needs_nothing_runs_while_another_of_its_worker_restores() {
     send(&cluster, "copied", 5).await;
     let mut running = start(&cluster, &elsewhere).await.unwrap();
     assert_eq!(committed(&cluster, "copies", 5).await, 5);
-    assert_eq!(running.state(), ApplicationState::Restoring);
+    assert_eq!(running.state(), ApplicationState::Rebalancing);
 
     transaction.abort().await.unwrap();
     running.wait_until_running().await;
