@@ -85,12 +85,12 @@ pub struct StorePosition {
 }
 
 impl StorePosition {
-    /// Layout: `version u8 = 1 | topic_id 16 bytes | offset i64 | leader_epoch i32 (−1: unknown) | written_at i64 | guarantee u8`
-    /// (38 bytes, big-endian).
+    /// Layout: `version u8 = 2 | topic_id 16 bytes | offset i64 | leader_epoch i32 (−1: unknown) | written_at i64 | guarantee u8 | crc32c u32`
+    /// of what stands before it (42 bytes, big-endian).
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let mut bytes = BytesMut::with_capacity(38);
-        bytes.put_u8(1);
+        let mut bytes = BytesMut::with_capacity(42);
+        bytes.put_u8(2);
         bytes.put_slice(&self.topic_id.0);
         bytes.put_i64(self.offset);
         bytes.put_i32(self.leader_epoch.unwrap_or(-1));
@@ -100,12 +100,17 @@ impl StorePosition {
             Guarantee::AtLeastOnce => 1,
             Guarantee::ExactlyOnce => 2,
         });
+        bytes.put_u32(crc32c::crc32c(&bytes));
         bytes.freeze()
     }
 
-    /// The other way; `None` if the bytes are not a position that this version knows.
+    /// The other way; `None` if the bytes are not a position that this version knows, or are not what was written.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
+        if crc32c::crc32c(bytes) != u32::from_be_bytes(*checksum) {
+            return None;
+        }
         let (version, rest) = bytes.split_first_chunk::<1>()?;
         let (topic_id, rest) = rest.split_first_chunk::<16>()?;
         let (offset, rest) = rest.split_first_chunk::<8>()?;
@@ -118,7 +123,7 @@ impl StorePosition {
             _ => return None,
         };
         let leader_epoch = i32::from_be_bytes(*leader_epoch);
-        (version == &[1]).then(|| Self {
+        (version == &[2]).then(|| Self {
             topic_id: atonce_kernel::Uuid(*topic_id),
             offset: Offset::from_be_bytes(*offset),
             leader_epoch: (leader_epoch >= 0).then_some(leader_epoch),
@@ -166,6 +171,14 @@ pub enum StoreError {
         /// What the topic takes.
         max: usize,
     },
+    /// What the engine holds is not what was written there. The store's change log has everything.
+    #[error("store {store} is damaged: {source}")]
+    Damaged {
+        /// The store.
+        store: String,
+        /// How it was seen, in the engine's words.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The engine failed.
     #[error("store {store}: {source}")]
     Engine {
@@ -174,6 +187,21 @@ pub enum StoreError {
         /// Why, in the engine's words.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl StoreError {
+    /// The failure of an engine behind `error`, if there is one: it says nothing of the record that met it.
+    #[must_use]
+    pub fn of_engine<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found @ (Self::Damaged { .. } | Self::Engine { .. })) = error.downcast_ref() {
+                return Some(found);
+            }
+            next = error.source();
+        }
+        None
+    }
 }
 
 /// Opens the stores of tasks.
@@ -848,8 +876,21 @@ mod tests {
         assert_eq!(StorePosition::decode(&position.encode()), Some(position));
         let unknown = StorePosition { leader_epoch: None, ..position };
         assert_eq!(StorePosition::decode(&unknown.encode()), Some(unknown));
-        assert_eq!(StorePosition::decode(&position.encode()[..37]), None);
+        assert_eq!(StorePosition::decode(&position.encode()[..41]), None);
         assert_eq!(StorePosition::decode(&[]), None);
+    }
+
+    #[test]
+    fn a_position_with_any_bit_wrong_is_none() {
+        let written_at = Timestamp(1_700_000_000_000);
+        let (topic_id, guarantee) = (atonce_kernel::Uuid([7; 16]), Guarantee::ExactlyOnce);
+        let position = StorePosition { topic_id, offset: 77, leader_epoch: Some(3), written_at, guarantee };
+        let whole = position.encode();
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(StorePosition::decode(&bytes), None, "bit {bit}");
+        }
     }
 
     proptest! {

@@ -71,6 +71,17 @@ pub struct TaskError {
     pub cause: Box<dyn std::error::Error + Send + Sync>,
 }
 
+impl TaskError {
+    /// The store that was found damaged, if that is what this is about.
+    #[must_use]
+    pub fn damaged_store(&self) -> Option<&str> {
+        match StoreError::of_engine(self.cause.as_ref()) {
+            Some(StoreError::Damaged { store, .. }) => Some(store),
+            Some(_) | None => None,
+        }
+    }
+}
+
 /// What a task was doing when it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doing {
@@ -446,7 +457,8 @@ impl Task {
             cause: cause.as_ref(),
         };
         // What a sink could not write was judged there, with the record that it was about: a failure of that is final.
-        let is_final = failure.cause.is::<UnwritableError>();
+        // And a store that fails is no fault of the record's: left out, it would be lost.
+        let is_final = failure.cause.is::<UnwritableError>() || StoreError::of_engine(failure.cause).is_some();
         let verdict = if is_final { Verdict::Fail } else { self.surroundings.on_failure.judge(&failure) };
         let letter = match verdict {
             Verdict::Fail => {

@@ -7,6 +7,10 @@
 //! - **No sync for a commit**: a batch is handed to the operating system, which survives the process; what a loss of power takes, the
 //!   change log gives back. A clean close syncs.
 //!
+//! - **What is damaged or not to be trusted is set aside**, never used and never just deleted: the whole folder if it cannot be opened
+//!   (`stores.untrusted-1`), else the store (`stores.untrusted/<task>.<store>`, the last one of each, with the reason in a file beside it). Every block has the
+//!   engine's checksum, every position ours.
+//!
 //! Layout: a keyspace `<task>.<store>` for each store; key `0x00 "position"`: the [`StorePosition`]; keys `0x01 ‖ key`: the entries.
 //! The engine takes keys up to 65,535 bytes, and Kafka's may be longer: see [`long_keys`].
 
@@ -15,6 +19,7 @@ use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use atonce_streams_core::TaskId;
 use atonce_streams_core::store::{
@@ -32,6 +37,9 @@ const MEMTABLE_BYTES_MAX: u64 = 16 << 20;
 const POSITION_KEY: &[u8] = b"\0position";
 const DATA: u8 = 1;
 
+/// How long memtables may take to be written before a store is set aside; without them it is set aside all the same.
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(5);
+
 /// All stores of a process: one database, a keyspace for each store.
 #[derive(Clone)]
 pub struct DiskEngine {
@@ -39,6 +47,26 @@ pub struct DiskEngine {
     database: Database,
     /// See the module: held around batches and the opening of scans.
     gate: Arc<Mutex<()>>,
+    /// What was found wrong when it was opened, until someone asks.
+    set_aside: Arc<Mutex<SetAsides>>,
+}
+
+/// A store that was not to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SetAside {
+    pub(crate) reason: String,
+    /// Where it lies now.
+    pub(crate) kept: Option<PathBuf>,
+}
+
+/// What was set aside when the stores were opened.
+#[derive(Debug, Default)]
+struct SetAsides {
+    /// The whole folder.
+    all: Option<SetAside>,
+    /// Who has heard of that.
+    told: BTreeSet<(TaskId, String)>,
+    one: BTreeMap<(TaskId, String), SetAside>,
 }
 
 /// The engine could not be opened.
@@ -59,21 +87,90 @@ impl DiskEngine {
     /// Errors: the folder is in use, or the disk fails.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, OpenError> {
         let path = path.into();
+        let mut set_asides = SetAsides::default();
         let database = match open_database(&path) {
             Ok(database) => database,
-            Err(source @ (fjall::Error::Locked | fjall::Error::Io(_))) => return Err(OpenError { path, source }),
+            Err(source) if !is_damage(&source) => return Err(OpenError { path, source }),
             Err(unreadable) => {
                 let aside =
                     set_aside(&path).map_err(|source| OpenError { path: path.clone(), source: source.into() })?;
+                let reason = format!("the stores of this process could not be opened: {unreadable}");
+                set_asides.all = Some(SetAside { reason, kept: Some(aside.clone()) });
                 tracing::warn!(
                     "the stores in {} cannot be read ({unreadable}); they are kept in {} and rebuilt from their change logs",
                     path.display(),
                     aside.display()
                 );
-                open_database(&path).map_err(|source| OpenError { path: path.clone(), source })?
+                match open_database(&path) {
+                    Ok(database) => database,
+                    Err(source) => {
+                        // It is not the stores that are at fault: they go back.
+                        let _ = std::fs::remove_dir_all(&path).and_then(|()| std::fs::rename(&aside, &path));
+                        return Err(OpenError { path, source });
+                    }
+                }
             }
         };
-        Ok(Self { path, database, gate: Arc::new(Mutex::new(())) })
+        let engine = Self { path, database, gate: Arc::default(), set_aside: Arc::new(Mutex::new(set_asides)) };
+        engine.check_if_suspect();
+        Ok(engine)
+    }
+
+    /// If the engine gave up in its last life, which it does when it meets a damaged block while it compacts: reads all of every store, and sets
+    /// aside what cannot be read. Otherwise it would give up in each life.
+    fn check_if_suspect(&self) {
+        let marker = self.suspect_marker();
+        if !marker.exists() {
+            return;
+        }
+        tracing::warn!("the stores in {} failed when they were last used; every one is read now", self.path.display());
+        for name in self.database.list_keyspace_names() {
+            let place = name.split_once('.').and_then(|(task, store)| Some((task.parse::<TaskId>().ok()?, store)));
+            let Some((task, store)) = place else { continue };
+            let Err(error) = self.read_all(task, store) else { continue };
+            let reason = error.to_string();
+            match self.set_aside_store(task, store, &reason) {
+                Ok(kept) => {
+                    let place = (task, store.to_owned());
+                    self.set_asides().one.insert(place, SetAside { reason, kept });
+                }
+                Err(error) => tracing::error!("store {store} of task {task} is damaged and stays where it is: {error}"),
+            }
+        }
+        if let Err(error) = std::fs::remove_file(&marker) {
+            tracing::warn!("{} cannot be removed, so the stores are read again next time: {error}", marker.display());
+        }
+    }
+
+    fn read_all(&self, task: TaskId, store: &str) -> Result<(), StoreError> {
+        let store = self.open_store(task, store)?;
+        let snapshot = {
+            let _gate = self.gate();
+            self.database.snapshot().range::<&[u8], _>(&store.keyspace, ..)
+        };
+        for entry in snapshot {
+            entry.into_inner().map_err(|error| store.failed(error))?;
+        }
+        Ok(())
+    }
+
+    fn suspect_marker(&self) -> PathBuf {
+        beside(&self.path, ".suspect")
+    }
+
+    /// What was set aside of a store when the stores were opened: told once.
+    pub(crate) fn take_set_aside(&self, task: TaskId, store: &str) -> Option<SetAside> {
+        let mut set_asides = self.set_asides();
+        let place = (task, store.to_owned());
+        if let Some(one) = set_asides.one.remove(&place) {
+            return Some(one);
+        }
+        let all = set_asides.all.clone()?;
+        set_asides.told.insert(place).then_some(all)
+    }
+
+    fn set_asides(&self) -> MutexGuard<'_, SetAsides> {
+        self.set_aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tasks that have a store here.
@@ -90,7 +187,7 @@ impl DiskEngine {
     }
 
     pub(crate) fn open_store(&self, task: TaskId, store: &str) -> Result<DiskStore, StoreError> {
-        let failed = |source: fjall::Error| engine_error(store, source);
+        let failed = |source: fjall::Error| self.engine_error(store, source);
         let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES_MAX);
         let keyspace = self.database.keyspace(&keyspace_name(task, store), options).map_err(failed)?;
         let position = keyspace.get(POSITION_KEY).map_err(failed)?;
@@ -103,9 +200,62 @@ impl DiskEngine {
         if !self.database.keyspace_exists(&name) {
             return Ok(());
         }
-        let failed = |source: fjall::Error| engine_error(store, source);
+        let failed = |source: fjall::Error| self.engine_error(store, source);
         let keyspace = self.database.keyspace(&name, KeyspaceCreateOptions::default).map_err(failed)?;
         self.database.delete_keyspace(keyspace).map_err(failed)
+    }
+
+    /// Takes a store that cannot be trusted out of use. What it has on disk is kept, the last one of each name; where, is the answer. It must be open
+    /// nowhere else, but by who is about to drop it.
+    pub(crate) fn set_aside_store(
+        &self,
+        task: TaskId,
+        store: &str,
+        reason: &str,
+    ) -> Result<Option<PathBuf>, StoreError> {
+        let kept = self.keep_aside(task, store, reason).unwrap_or_else(|error| {
+            // It is there for people to look at, and nothing depends on it.
+            tracing::warn!("store {store} of task {task} could not be kept, and is thrown away: {error}");
+            None
+        });
+        self.delete_store(task, store)?;
+        Ok(kept)
+    }
+
+    fn keep_aside(&self, task: TaskId, store: &str, reason: &str) -> io::Result<Option<PathBuf>> {
+        let name = keyspace_name(task, store);
+        if !self.database.keyspace_exists(&name) {
+            return Ok(None);
+        }
+        let keyspace = self.database.keyspace(&name, KeyspaceCreateOptions::default).map_err(io::Error::other)?;
+        // What lies in memory and in the common journal only would go with the keyspace.
+        if keyspace.rotate_memtable().is_ok() {
+            let begun = Instant::now();
+            while keyspace.sealed_memtable_count() > 0 && begun.elapsed() < FLUSH_WAIT_MAX {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let target = beside(&self.path, ".untrusted").join(&name);
+        match std::fs::remove_dir_all(&target) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        link_all(keyspace.path(), &target)?;
+        std::fs::write(target.join("reason.txt"), format!("{reason}\n"))?;
+        Ok(Some(target))
+    }
+
+    fn engine_error(&self, store: &str, source: fjall::Error) -> StoreError {
+        let store = store.to_owned();
+        if is_damage(&source) {
+            return StoreError::Damaged { store, source: Box::new(source) };
+        }
+        if matches!(source, fjall::Error::Poisoned) {
+            // The next life looks for the reason. If not even that can be written, it fails in the same way again, and is heard again.
+            let _ = std::fs::write(self.suspect_marker(), "");
+        }
+        StoreError::Engine { store, source: Box::new(source) }
     }
 
     /// Throws away every store of a task; says how many there were. None of them may be open.
@@ -154,11 +304,51 @@ fn open_database(path: &Path) -> fjall::Result<Database> {
     Database::builder(path).max_journaling_size(JOURNAL_BYTES_MAX).worker_threads(1).open()
 }
 
+/// Whether the bytes on disk are not those that were written, however that was seen. (All else passes, or is for people: a full disk, say.)
+fn is_damage(error: &fjall::Error) -> bool {
+    let io_damage = |error: &io::Error| {
+        use io::ErrorKind::{InvalidData, InvalidInput, NotFound, UnexpectedEof};
+        // Invalid input: a place before a file's beginning, for the file is shorter than it should be.
+        matches!(error.kind(), InvalidData | InvalidInput | NotFound | UnexpectedEof)
+    };
+    match error {
+        fjall::Error::Storage(fjall::LsmError::Io(error)) | fjall::Error::Io(error) => io_damage(error),
+        fjall::Error::Poisoned | fjall::Error::KeyspaceDeleted | fjall::Error::Locked => false,
+        _ => true,
+    }
+}
+
+/// The path with something behind its last name.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// The same files under another folder, without copying them where that can be.
+fn link_all(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            link_all(&from, &to)?;
+            continue;
+        }
+        let linked = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(|_| ()));
+        match linked {
+            Ok(()) => {}
+            // The engine has replaced it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
     for number in 1.. {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".untrusted-{number}"));
-        let aside = path.with_file_name(name);
+        let aside = beside(path, &format!(".untrusted-{number}"));
         if !aside.try_exists()? {
             std::fs::rename(path, &aside)?;
             return Ok(aside);
@@ -171,10 +361,6 @@ fn keyspace_name(task: TaskId, store: &str) -> String {
     format!("{task}.{store}")
 }
 
-fn engine_error(store: &str, source: fjall::Error) -> StoreError {
-    StoreError::Engine { store: store.to_owned(), source: Box::new(source) }
-}
-
 /// One store of one task.
 pub(crate) struct DiskStore {
     name: String,
@@ -185,7 +371,7 @@ pub(crate) struct DiskStore {
 
 impl DiskStore {
     fn failed(&self, source: fjall::Error) -> StoreError {
-        engine_error(&self.name, source)
+        self.engine.engine_error(&self.name, source)
     }
 
     /// The long keys that begin alike; see [`long_keys`].
@@ -197,10 +383,8 @@ impl DiskStore {
     }
 
     fn unreadable(&self) -> StoreError {
-        let source = Box::from(
-            "an entry of long keys is not what was written; delete the store, and its change log rebuilds it",
-        );
-        StoreError::Engine { store: self.name.clone(), source }
+        let source = Box::from("an entry of long keys is not what was written");
+        StoreError::Damaged { store: self.name.clone(), source }
     }
 }
 

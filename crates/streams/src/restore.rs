@@ -6,12 +6,13 @@
 //! A restoration is a part of its worker's loop: a batch of the change logs, then whatever else there is to do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use atonce_client::{Consumer, ConsumerEvent, Isolation, OffsetReset, OffsetSpec, Position};
 use atonce_kernel::{Offset, TopicPartition};
 use atonce_streams_core::restore::{ChangelogFacts, Distrust, RestoreChoice, choose};
-use atonce_streams_core::store::StorePosition;
+use atonce_streams_core::store::{StoreError, StorePosition};
 use atonce_streams_core::task::NeededStore;
 use atonce_streams_core::{ChangelogRecord, Task, TaskId};
 
@@ -28,6 +29,9 @@ const FETCH_WAIT: Duration = Duration::from_millis(100);
 /// How often the user hears how far it is.
 const PROGRESS: Duration = Duration::from_secs(5);
 
+/// How long nothing may come before it is looked whether the end is still where it was. An open transaction of another is waited out, however long.
+const STALLED: Duration = Duration::from_secs(5);
+
 /// Attempts before a change log that cannot be read ends the worker.
 const ATTEMPTS: u32 = 3;
 
@@ -37,6 +41,7 @@ pub(crate) struct Restoration {
     stores: BTreeMap<TopicPartition, Restoring>,
     started: Instant,
     last_progress: Instant,
+    last_movement: Instant,
     records: u64,
     /// Offsets of stores that are there already.
     done_before: Offset,
@@ -134,6 +139,11 @@ impl Worker {
     async fn bear(&mut self, failure: RestoreFailure, attempt: &mut u32) -> Result<(), WorkerError> {
         match failure {
             RestoreFailure::Store(error) => Err(error.into()),
+            RestoreFailure::Damaged(.., reason) if *attempt == ATTEMPTS => Err(WorkerError::Restore(reason)),
+            RestoreFailure::Damaged(task, store, reason) => {
+                *attempt += 1;
+                Ok(self.set_aside(task, &store, &reason)?)
+            }
             RestoreFailure::Changelog(message) if *attempt == ATTEMPTS => Err(WorkerError::Restore(message)),
             RestoreFailure::Changelog(message) => {
                 tracing::warn!("worker {}: restoring: {message}; trying again", self.index);
@@ -167,8 +177,9 @@ impl Worker {
             }
         }
         let now = Instant::now();
-        let (started, last_progress) = (now, now);
-        Ok(Some(Restoration { consumer, stores, started, last_progress, records: 0, done_before: 0, attempt }))
+        let (started, last_progress, last_movement) = (now, now, now);
+        let (records, done_before) = (0, 0);
+        Ok(Some(Restoration { consumer, stores, started, last_progress, last_movement, records, done_before, attempt }))
     }
 
     /// Takes in what has come of the change logs, waiting for it up to `wait`. Returns the tasks that can run now.
@@ -212,11 +223,38 @@ impl Worker {
     async fn restore_batch(&mut self, restoration: &mut Restoration, wait: Duration) -> Result<(), RestoreFailure> {
         if let Some(ConsumerEvent::Batch(batch)) = restoration.consumer.next_event(wait).await.map_err(changelog)? {
             restoration.records += batch.len() as u64;
+            restoration.last_movement = Instant::now();
             self.follow(&mut restoration.stores, batch)?;
+        }
+        if restoration.last_movement.elapsed() >= STALLED {
+            restoration.last_movement = Instant::now();
+            self.look_for_ends(restoration).await?;
         }
         if restoration.last_progress.elapsed() >= PROGRESS {
             restoration.last_progress = Instant::now();
             tracing::info!("worker {}: restoring, {}", self.index, restoration.progress());
+        }
+        Ok(())
+    }
+
+    /// Nothing has come for long: whether it can come at all. A log that was cut would be waited for for ever.
+    async fn look_for_ends(&mut self, restoration: &Restoration) -> Result<(), RestoreFailure> {
+        let latest: Vec<_> =
+            restoration.stores.keys().map(|partition| (partition.clone(), OffsetSpec::Latest)).collect();
+        let admin = self.shared.client.admin();
+        let ends = admin.list_offsets(&latest, Isolation::ReadUncommitted).await.map_err(changelog)?;
+        for (partition, store) in &restoration.stores {
+            let (Some(end), to) = (ends.get(partition).and_then(|listed| listed.offset), store.to) else { continue };
+            if end < to {
+                return Err(RestoreFailure::Changelog(format!(
+                    "{partition} was cut: it ends at {end}, and ended at {to}"
+                )));
+            }
+            let next = store.next;
+            tracing::info!(
+                "worker {}: {partition} shows nothing from {next} on, and ends at {end}: an open transaction is waited for",
+                self.index
+            );
         }
         Ok(())
     }
@@ -279,9 +317,7 @@ impl Worker {
                 RestoreChoice::UpToDate => continue,
                 RestoreChoice::Replay { from, to } => (from, to),
                 RestoreChoice::Rebuild { reason, from, to } => {
-                    tracing::warn!("worker {}: store {store} of task {task} is rebuilt: {reason}", self.index);
-                    add(&self.shared.counters.rebuilt_stores, 1);
-                    self.set_aside(task, &store)?;
+                    self.set_aside(task, &store, &reason.to_string()).map_err(RestoreFailure::Store)?;
                     (from, to)
                 }
             };
@@ -302,7 +338,9 @@ impl Worker {
         facts: &ChangelogFacts,
     ) -> Result<RestoreChoice, RestoreFailure> {
         let has_data = match self.tasks.get(&task) {
-            Some(task) if position.is_none() => task.has_stored_data(store).map_err(RestoreFailure::Store)?,
+            Some(of) if position.is_none() => {
+                of.has_stored_data(store).map_err(|error| RestoreFailure::of_store(task, error))?
+            }
             Some(_) | None => false,
         };
         if has_data {
@@ -312,17 +350,48 @@ impl Worker {
         Ok(choose(position, facts))
     }
 
-    fn set_aside(&mut self, id: TaskId, store: &str) -> Result<(), RestoreFailure> {
+    /// After a damaged store has ended an interval: sets it aside, and lets its task wait until it is rebuilt. `false`: this error is about something
+    /// else, or about a store that no change log has.
+    pub(crate) async fn mend(&mut self, error: &WorkerError) -> Result<bool, WorkerError> {
+        let WorkerError::Processing(error) = error else { return Ok(false) };
+        let Some(store) = error.damaged_store() else { return Ok(false) };
+        let needed = Task::stores_of(&self.shared.topology, error.task, &self.shared.topics.surroundings);
+        if !needed.iter().any(|needed| needed.name == store && needed.changelog.is_some()) {
+            return Ok(false);
+        }
+        // On a disk that fails, one after the other may be damaged.
+        self.back_off().await;
+        if self.tasks.contains_key(&error.task) {
+            self.set_aside(error.task, store, &error.cause.to_string())?;
+            self.restore_and_run().await?;
+        }
+        Ok(true)
+    }
+
+    /// A store was set aside, and says so.
+    pub(crate) fn tell_set_aside(&self, task: TaskId, store: &str, reason: &str, kept: Option<&Path>) {
+        let lies = kept.map_or_else(String::new, |kept| format!("; what it was lies in {}", kept.display()));
+        tracing::warn!("worker {}: store {store} of task {task} is set aside and rebuilt: {reason}{lies}", self.index);
+        add(&self.shared.counters.rebuilt_stores, 1);
+        let needed = Task::stores_of(&self.shared.topology, task, &self.shared.topics.surroundings);
+        let changelog = needed.into_iter().find(|needed| needed.name == store).and_then(|needed| needed.changelog);
+        if let (Some(listener), Some(changelog)) = (&self.shared.restore_listener, &changelog) {
+            listener.on_store_set_aside(&RestoringStore { task, store, changelog }, reason, kept);
+        }
+    }
+
+    fn set_aside(&mut self, id: TaskId, store: &str, reason: &str) -> Result<(), StoreError> {
         let (topology, surroundings) = (&self.shared.topology, &self.shared.topics.surroundings);
         let needed =
             Task::stores_of(topology, id, surroundings).into_iter().find(|needed: &NeededStore| needed.name == store);
         if let (Some(needed), Some(task)) = (needed, self.tasks.get_mut(&id)) {
-            let engine = self.shared.folder.reset(id, &needed).map_err(RestoreFailure::Store)?;
+            let (engine, kept) = blocking(|| self.shared.folder.set_aside(id, &needed, reason))?;
             let engine = match self.task_numbers.get(&id) {
                 Some(numbers) => measured(numbers, &needed, engine),
                 None => engine,
             };
             task.replace_engine(store, engine);
+            self.tell_set_aside(id, store, reason, kept.as_deref());
         }
         Ok(())
     }
@@ -358,7 +427,8 @@ impl Worker {
             };
             add(&self.shared.counters.restored_records, records.len() as u64);
             if let Some(task) = self.tasks.get_mut(&store.task) {
-                blocking(|| task.restore(&store.store, &records, position)).map_err(RestoreFailure::Store)?;
+                blocking(|| task.restore(&store.store, &records, position))
+                    .map_err(|error| RestoreFailure::of_store(store.task, error))?;
             }
             if let Some(numbers) = self.task_numbers.get(&store.task) {
                 lock(numbers).restored(records.len() as u64);
@@ -372,9 +442,21 @@ impl Worker {
 }
 
 enum RestoreFailure {
-    Store(atonce_streams_core::store::StoreError),
+    Store(StoreError),
+    /// This task's store is damaged: it can be set aside.
+    Damaged(TaskId, String, String),
     /// The change log could not be read; it may be later.
     Changelog(String),
+}
+
+impl RestoreFailure {
+    fn of_store(task: TaskId, error: StoreError) -> Self {
+        let reason = error.to_string();
+        match error {
+            StoreError::Damaged { store, .. } => Self::Damaged(task, store, reason),
+            error => Self::Store(error),
+        }
+    }
 }
 
 fn changelog(error: impl std::fmt::Display) -> RestoreFailure {

@@ -6,6 +6,7 @@
 //!                              process-id   the name its workers have in the group and as producers
 //!                              workers      how many there were: the ids of those that run no more are still to be settled
 //!                              stores/      see `disk_store`
+//!                              stores.untrusted…, stores.suspect    see there too
 //! ```
 //!
 //! Invariant: a store is open in one worker at most. It moves by value: the next owner waits until it was given back.
@@ -24,7 +25,7 @@ use atonce_streams_core::store::{MemoryStore, StateStore, StoreEngine, StoreErro
 use atonce_streams_core::task::NeededStore;
 use tokio::sync::Notify;
 
-use crate::disk_store::DiskEngine;
+use crate::disk_store::{DiskEngine, SetAside};
 use crate::error::Error;
 
 pub(crate) struct StateFolder {
@@ -43,6 +44,8 @@ struct Stores {
     /// Stores in memory between two owners.
     in_memory: BTreeMap<(TaskId, String), Box<dyn StateStore>>,
     in_use: BTreeSet<(TaskId, String)>,
+    /// Stores that were found damaged when they were taken.
+    set_aside: BTreeMap<(TaskId, String), SetAside>,
     /// Since when nobody here has a task that somebody had.
     idle_since: BTreeMap<TaskId, Instant>,
 }
@@ -119,7 +122,7 @@ impl StateFolder {
             given_back.await;
         }
         let opened = if needed.is_persistent {
-            self.disk.clone().open(task, &needed.name)
+            self.open_on_disk(task, &needed.name)
         } else {
             let kept = self.stores().in_memory.remove(&key);
             Ok(kept.unwrap_or_else(|| Box::new(MemoryStore::default())))
@@ -130,13 +133,37 @@ impl StateFolder {
         opened
     }
 
-    /// Throws away what a taken store holds, and opens it anew. The old handle must be dropped by the caller.
-    pub(crate) fn reset(&self, task: TaskId, needed: &NeededStore) -> Result<Box<dyn StateStore>, StoreError> {
-        if needed.is_persistent {
-            self.disk.clone().reset(task, &needed.name)
-        } else {
-            Ok(Box::new(MemoryStore::default()))
+    /// One that is damaged where it is looked at first is set aside at once.
+    fn open_on_disk(&self, task: TaskId, store: &str) -> Result<Box<dyn StateStore>, StoreError> {
+        match self.disk.clone().open(task, store) {
+            Err(damaged @ StoreError::Damaged { .. }) => {
+                let reason = damaged.to_string();
+                let kept = self.disk.set_aside_store(task, store, &reason)?;
+                self.stores().set_aside.insert((task, store.to_owned()), SetAside { reason, kept });
+                self.disk.clone().open(task, store)
+            }
+            opened => opened,
         }
+    }
+
+    /// What was set aside of a store that was taken just now, or when the folder was opened: told once.
+    pub(crate) fn take_set_aside(&self, task: TaskId, store: &str) -> Option<SetAside> {
+        let now = self.stores().set_aside.remove(&(task, store.to_owned()));
+        now.or_else(|| self.disk.take_set_aside(task, store))
+    }
+
+    /// Sets aside what a taken store holds, and opens it anew. The old handle must be dropped by the caller. Says where the old one lies.
+    pub(crate) fn set_aside(
+        &self,
+        task: TaskId,
+        needed: &NeededStore,
+        reason: &str,
+    ) -> Result<(Box<dyn StateStore>, Option<PathBuf>), StoreError> {
+        if !needed.is_persistent {
+            return Ok((Box::new(MemoryStore::default()), None));
+        }
+        let kept = self.disk.set_aside_store(task, &needed.name, reason)?;
+        Ok((self.disk.clone().open(task, &needed.name)?, kept))
     }
 
     /// Gives a store back, for its next owner in this process.

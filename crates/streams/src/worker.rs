@@ -199,8 +199,16 @@ impl Worker {
 
     /// Works until it is told to stop, or cannot go on.
     pub(crate) async fn run(mut self) -> Result<(), WorkerError> {
-        let ended = self.work().await;
-        self.state.send_replace(WorkerState::Ended);
+        let ended = loop {
+            match self.work().await {
+                Err(error) => match self.mend(&error).await {
+                    Ok(true) => {}
+                    Ok(false) => break Err(error),
+                    Err(error) => break Err(error),
+                },
+                Ok(()) => break Ok(()),
+            }
+        };
         match ended {
             Ok(()) => self.close().await,
             Err(error) => {
@@ -489,7 +497,7 @@ impl Worker {
     }
 
     /// Begins to bring the stores of all tasks up to their change logs, and lets those run that need nothing.
-    async fn restore_and_run(&mut self) -> Result<(), WorkerError> {
+    pub(crate) async fn restore_and_run(&mut self) -> Result<(), WorkerError> {
         let all: BTreeSet<TaskId> = self.tasks.keys().copied().collect();
         self.begin_restoring(&all).await?;
         let waiting = self.restoring_tasks();
@@ -577,6 +585,11 @@ impl Worker {
         for needed in &stores {
             if let Some(engine) = engines.remove(&needed.name) {
                 engines.insert(needed.name.clone(), measured(&numbers, needed, engine));
+            }
+        }
+        for needed in &stores {
+            if let Some(set_aside) = self.shared.folder.take_set_aside(id, &needed.name) {
+                self.tell_set_aside(id, &needed.name, &set_aside.reason, set_aside.kept.as_deref());
             }
         }
         let task = Task::new(topology, id, surroundings.clone(), engines);

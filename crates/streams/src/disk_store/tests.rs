@@ -103,3 +103,31 @@ fn the_tasks_whose_stores_lie_here_are_known_from_the_disk() {
     let tasks: Vec<String> = engine.stored_tasks().iter().map(ToString::to_string).collect();
     assert_eq!(tasks, ["0_2", "1_7"]);
 }
+
+/// What was set aside is closed when its last handle goes, and then its own folder goes: a handle that was kept somewhere would keep it.
+#[test]
+fn stores_that_are_opened_and_set_aside_again_and_again_leave_nothing_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = DiskEngine::open(folder.path().join("stores")).unwrap();
+    let mut last = None;
+    for round in 0..20 {
+        let mut store = engine.open_store(TASK, "s").unwrap();
+        let changes = (0..10_u8).map(|key| (Bytes::copy_from_slice(&[key]), Some(Bytes::from_static(b"v"))));
+        store.apply(StoreBatch { changes: changes.collect(), position: Some(position(round)) }).unwrap();
+        // A scan that is not read to its end.
+        assert_eq!(store.scan(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, 1).unwrap().len(), 1);
+        let path = store.keyspace.path().to_owned();
+        let kept = engine.set_aside_store(TASK, "s", "a test").unwrap().unwrap();
+        assert_eq!(kept, folder.path().join("stores.untrusted").join("0_0.s"), "the last one only");
+        drop(store);
+        assert_ne!(last.replace(path), Some(kept));
+    }
+    assert_eq!(engine.open_store(TASK, "s").unwrap().position(), None);
+    // The engine's own thread may hold the last one for a moment yet.
+    let begun = Instant::now();
+    let is_gone = || !last.as_ref().is_some_and(|path| path.join("current").exists());
+    while !is_gone() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "a handle is still open");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
