@@ -252,6 +252,8 @@ pub(crate) struct Engine {
     wake_ups: mpsc::Sender<WakeUp>,
     /// Set by a failure of the journal: nothing more is answered.
     failed: Option<String>,
+    #[cfg(test)]
+    refusals: tests::Refusals,
 }
 
 impl Engine {
@@ -317,6 +319,8 @@ impl Engine {
             metrics: Arc::default(),
             wake_ups,
             failed: None,
+            #[cfg(test)]
+            refusals: tests::Refusals::default(),
         };
         engine.storage.set_topic_defaults(engine.topic_defaults());
         engine.keep_disk_free();
@@ -515,6 +519,8 @@ impl Engine {
         batch: &[u8],
         origin: Origin,
     ) -> Result<Appended, AppendError> {
+        #[cfg(test)]
+        self.refusals.refuse()?;
         self.staged_bytes += batch.len();
         match self.storage.append(partition, batch, origin, self.now) {
             Err(AppendError::Storage(StageError::GroupFull { .. })) => {
@@ -528,6 +534,8 @@ impl Engine {
     /// Stages a marker. A group that is full is committed first: the prepared state in it then stands on disk for a while.
     fn append_marker(&mut self, partition: &TopicPartition, marker: &Marker) -> Result<Appended, AppendError> {
         const ABOUT_A_MARKER: usize = 128;
+        #[cfg(test)]
+        self.refusals.refuse()?;
         self.staged_bytes += ABOUT_A_MARKER;
         match self.storage.append_marker(partition, marker, self.now) {
             Err(AppendError::Storage(StageError::GroupFull { .. })) => {

@@ -1,7 +1,6 @@
 //! What the writer does before it serves: replays the coordinators' logs through `apply`, then settles what they owe.
 //!
-//! Live running and recovery are the same code from `apply` on. What was prepared gets its markers again, which is harmless
-//! where they were written already.
+//! Live running and recovery are the same code from `apply` on. What was prepared gets its markers where they are missing.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -134,7 +133,7 @@ impl Engine {
 }
 
 /// Reads a coordinator's partition from its start to its end.
-fn for_each_entry(
+pub(super) fn for_each_entry(
     storage: &atonce_log::Storage<crate::disk::StdDisk>,
     from: &TopicPartition,
     mut entry: impl FnMut(Logged) -> Result<(), String>,

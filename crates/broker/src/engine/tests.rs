@@ -1,18 +1,49 @@
-//! The writer without its thread: what only shows between two starts on different boots.
+//! The writer without its thread: what only shows between two starts on different boots, or when its storage refuses one
+//! step in the middle of many.
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use atonce_coordinator::transaction::{AddPartitions, Admission, Caller, Command, EndTxn, InitProducerId, Reply};
 use atonce_kernel::{Outcome, ProducerIdentity, TopicPartition, TransactionalId, Uuid};
-use atonce_log::Durability;
+use atonce_log::{AppendError, Durability, StageError};
 use atonce_protocol::ErrorCode;
+
+mod positions_in_time;
+mod unfinished_ends;
+
+/// What the writer's storage refuses in a test, as a full disk would, but for any step.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// So many more are taken, and then none, until this is taken back.
+    after: Option<u32>,
+}
+
+impl Refusals {
+    pub(super) fn refuse(&mut self) -> Result<(), AppendError> {
+        match &mut self.after {
+            Some(0) => Err(StageError::DiskFull { available_bytes: 0, reserve_bytes: 0 }.into()),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
 
 use super::{Engine, NewTopic};
 use crate::configuration::Properties;
 
 fn engine(folder: &Path, durability: Durability, boot: u8) -> Engine {
+    engine_with(folder, durability, boot, &[])
+}
+
+fn engine_with(folder: &Path, durability: Durability, boot: u8, settings: &[(&str, &str)]) -> Engine {
     let mut properties = Properties::default();
+    for (key, value) in settings {
+        properties.set(key, value).expect("fits");
+    }
     properties.set("transaction.state.log.num.partitions", "2").expect("fits");
     properties.set("offsets.topic.num.partitions", "2").expect("fits");
     let (wake_ups, _) = mpsc::channel();

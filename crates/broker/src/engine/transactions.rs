@@ -12,7 +12,7 @@ use atonce_coordinator::transaction::{
     TransactionCoordinator,
 };
 use atonce_coordinator::{Context, Entry, Shard, Waiter};
-use atonce_kernel::{Timestamp, TopicName, TopicPartition, TransactionalId};
+use atonce_kernel::{Offset, ProducerIdentity, Timestamp, TopicName, TopicPartition, TransactionalId};
 use atonce_log::{AppendError, Marker, Origin, TransactionVersion};
 use atonce_protocol::ErrorCode;
 
@@ -164,9 +164,10 @@ impl Engine {
     ) -> Result<Option<Reply>, ErrorCode> {
         self.begin_unit();
         let mut replies = Vec::new();
+        let owed_before = self.owed_in(partition);
         let decided = self.decide_transactions(partition, waiter, command, &mut replies);
         if decided.is_ok() {
-            self.settle_transactions(partition, &mut replies);
+            self.settle_transactions(partition, owed_before, &mut replies);
         }
         self.end_unit();
         decided?;
@@ -229,8 +230,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes the markers that are owed, until none is, or none can be written for now.
-    fn settle_transactions(&mut self, partition: i32, replies: &mut Vec<(Waiter, Reply)>) {
+    /// The transactions of a shard that are owed markers, by where they were decided.
+    fn owed_in(&self, partition: i32) -> BTreeSet<Offset> {
+        let shard = self.transactions.shard(partition);
+        shard.into_iter().flat_map(Shard::obligations).map(|owed| owed.prepared_at).collect()
+    }
+
+    /// Writes the markers that are owed, until none is, or none can be written for now. For those in `tried` this is not the
+    /// first time.
+    fn settle_transactions(&mut self, partition: i32, mut tried: BTreeSet<Offset>, replies: &mut Vec<(Waiter, Reply)>) {
         self.transactions.retries.remove(&partition);
         loop {
             let Some(shard) = self.transactions.shard(partition) else { return };
@@ -240,7 +248,8 @@ impl Engine {
             }
             let mut is_stuck = false;
             for obligation in owed {
-                is_stuck |= !self.write_markers(partition, &obligation, replies);
+                let is_again = !tried.insert(obligation.prepared_at);
+                is_stuck |= !self.write_markers(partition, &obligation, is_again, replies);
             }
             if is_stuck {
                 self.transactions.retries.insert(partition, self.now.plus_ms(MARKER_RETRY_MS));
@@ -249,8 +258,15 @@ impl Engine {
         }
     }
 
-    /// Writes the markers of one transaction, and reports them. False if some could not be written.
-    fn write_markers(&mut self, partition: i32, owed: &Obligation, replies: &mut Vec<(Waiter, Reply)>) -> bool {
+    /// Writes the markers of one transaction, and reports them. False if some could not be written. `is_again`: some may
+    /// stand there already.
+    fn write_markers(
+        &mut self,
+        partition: i32,
+        owed: &Obligation,
+        is_again: bool,
+        replies: &mut Vec<(Waiter, Reply)>,
+    ) -> bool {
         let marker = Marker {
             producer: owed.producer,
             outcome: owed.outcome,
@@ -262,6 +278,10 @@ impl Engine {
         };
         let (mut written, mut gone, mut is_whole) = (Vec::new(), Vec::new(), true);
         for to in &owed.partitions {
+            if is_again && self.is_ended_in(to, owed.producer) {
+                written.push(to.clone());
+                continue;
+            }
             // An administrator's marker may have named a later coordinator than any we have: ours must not be taken for an old one's.
             let known =
                 self.storage.producer_state(to, owed.producer.id).map_or(LEADER_EPOCH, |it| it.coordinator_epoch());
@@ -303,6 +323,17 @@ impl Engine {
         is_whole
     }
 
+    /// Whether the end of a transaction that is being settled once more stands in a partition. A completion that cannot be
+    /// logged is tried every second: without this question each time would add a marker to every partition.
+    ///
+    /// Nobody writes under this identity before the completion, so where it has nothing open there is nothing left to end.
+    fn is_ended_in(&self, to: &TopicPartition, marked: ProducerIdentity) -> bool {
+        // What an offline partition seems to know is not all that its files say.
+        let is_online = self.storage.reader(to).is_some_and(|reader| reader.damage().is_none());
+        let state = self.storage.producer_state(to, marked.id);
+        is_online && state.is_some_and(|it| it.epoch() == marked.epoch && it.transaction_first_offset().is_none())
+    }
+
     /// Writes one marker. In a partition of `__consumer_offsets` the group shard follows, so that offsets become visible.
     pub(crate) fn write_marker(&mut self, to: &TopicPartition, marker: &Marker) -> Result<(), AppendError> {
         let appended = self.append_marker(to, marker)?;
@@ -340,7 +371,8 @@ impl Engine {
     pub(super) fn settle_again(&mut self, partition: i32) {
         self.begin_unit();
         let mut replies = Vec::new();
-        self.settle_transactions(partition, &mut replies);
+        let tried = self.owed_in(partition);
+        self.settle_transactions(partition, tried, &mut replies);
         self.end_unit();
         for (to, reply) in replies {
             if let Some(then) = self.transactions.waiting.remove(&to) {
