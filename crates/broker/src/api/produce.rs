@@ -420,13 +420,21 @@ fn verify(engine: &mut Engine, version: i16, prepared: &Prepared) -> Guards {
     let verdicts = match engine.transactions_now(transactional_id, &command) {
         Ok(Decided::Partitions(verdicts)) => verdicts.into_iter().map(|(_, code)| code).collect(),
         Ok(Decided::InitProducerId(_) | Decided::EndTxn(_)) => vec![ErrorCode::UnknownServerError; asked.len()],
-        Err(code) => vec![code; asked.len()],
+        Err(code) => vec![put_to_writer(code); asked.len()],
     };
     for ((partition, guard), code) in asked.into_iter().zip(verdicts) {
         let verdict = if code.is_error() { Err(Refusal::of(code)) } else { Ok(Some(guard)) };
         guards.insert(partition, verdict);
     }
     guards
+}
+
+/// A writer does not look for coordinators: what of them may be tried again is put to it in its own words, as Kafka does.
+fn put_to_writer(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => ErrorCode::NotEnoughReplicas,
+        code => code,
+    }
 }
 
 fn append(

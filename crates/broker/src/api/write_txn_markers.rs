@@ -13,6 +13,7 @@ use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call, Reply};
 use crate::engine::{Engine, append_error_code};
+use crate::topic_name::TRANSACTION_STATE;
 
 pub(super) const API: Api =
     Api { key: ApiKey::WriteTxnMarkers, versions: 1..=2, run: |incoming| incoming.on_engine(handle) };
@@ -42,6 +43,9 @@ fn handle(engine: &mut Engine, _call: &Call, request: WriteTxnMarkersRequest, re
                             // A marker of nobody: Kafka's own code for what it does not expect.
                             let code = if is_of_nobody {
                                 ErrorCode::UnknownServerError
+                            } else if topic.name == TRANSACTION_STATE {
+                                // There are no transactions in it: whoever follows it would take a marker for damage.
+                                ErrorCode::TopicAuthorizationFailed
                             } else {
                                 match engine.write_marker(&to, &marker) {
                                     Ok(()) => ErrorCode::None,
