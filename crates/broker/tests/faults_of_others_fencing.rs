@@ -11,6 +11,7 @@ use atonce_protocol::ErrorCode;
 use atonce_protocol::messages::end_txn_request::EndTxnRequest;
 use atonce_protocol::messages::init_producer_id_request::InitProducerIdRequest;
 use atonce_protocol::messages::produce_request::ProduceRequest;
+use atonce_protocol::messages::update_features_request::{FeatureUpdateKey, UpdateFeaturesRequest};
 use atonce_protocol::messages::write_txn_markers_request::{
     WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest,
 };
@@ -362,4 +363,191 @@ async fn a_commit_of_nothing_is_refused_and_leaves_the_producer_usable() {
     client.end(5, "id", producer, true).await.expect("committed");
     let other = ProducerIdentity { id: ProducerId(producer.id.0 + 999), ..producer };
     assert_eq!(client.end(5, "id", other, true).await, Err(ErrorCode::InvalidProducerIdMapping));
+}
+
+/// Sets the level of `transaction.version`; downwards it has to be meant.
+async fn set_protocol(client: &mut RawClient, level: i16, is_upgrade: bool) {
+    let update = FeatureUpdateKey {
+        feature: "transaction.version".to_owned(),
+        max_version_level: level,
+        upgrade_type: if is_upgrade { 1 } else { 2 },
+        ..Default::default()
+    };
+    let request = UpdateFeaturesRequest { feature_updates: vec![update], ..Default::default() };
+    assert_eq!(client.call(2, &request).await.error_code, 0);
+}
+
+#[tokio::test]
+async fn raising_the_protocol_in_mid_transaction_mixes_no_two_transactions() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    set_protocol(&mut client, 1, false).await;
+    let begin = async |client: &mut RawClient, id: &str, value: &str| {
+        let producer = client.init(Some(id)).await;
+        client.add_partition(id, producer, "t", 0).await.expect("added");
+        let written = client.produce(11, Some(id), "t", 0, batch(producer, 0, true, &[value])).await;
+        assert_eq!(written.error_code, 0);
+        producer
+    };
+    // One ends in the protocol that it began in, and goes on in the other under the same epoch.
+    let old = begin(&mut client, "old", "a").await;
+    // One ends in the other protocol.
+    let new = begin(&mut client, "new", "b").await;
+    set_protocol(&mut client, 2, true).await;
+    let more = client.produce(11, Some("old"), "t", 0, batch(old, 1, true, &["c"])).await;
+    assert_eq!(more.error_code, 0);
+    client.end(3, "old", old, true).await.expect("committed");
+    client.append(Some("old"), old, 2, "t", 0, &["of the next"]).await.expect("its write opens the next one");
+    let after_new = client.end(5, "new", new, true).await.expect("committed");
+    assert_eq!(after_new, raised(new, 1));
+    assert_eq!(client.read("t", 0, true).await, ["a", "b", "c"], "and nothing of the next one, which is open");
+    client.end(5, "old", old, false).await.expect("aborted");
+    assert_eq!(client.read("t", 0, true).await, ["a", "b", "c"]);
+    for version in [11, 12] {
+        let late = client.produce(version, Some("new"), "t", 0, batch(new, 1, true, &["late"])).await;
+        assert_eq!(ErrorCode::from_wire(late.error_code), ErrorCode::InvalidProducerEpoch, "version {version}");
+    }
+    client.append(Some("new"), after_new, 0, "t", 0, &["d"]).await.expect("appended");
+    client.end(5, "new", after_new, true).await.expect("committed");
+    assert_eq!(client.read("t", 0, true).await, ["a", "b", "c", "d"]);
+    assert_eq!(client.end_offset("t", 0, true).await, client.end_offset("t", 0, false).await);
+}
+
+#[tokio::test]
+async fn a_write_that_races_the_end_of_its_transaction_is_part_of_it_or_refused() {
+    let broker = broker().await;
+    let (mut writing, mut ending) = (RawClient::of(&broker), RawClient::of(&broker));
+    writing.create_topic("t", 1).await;
+    let mut producer = writing.init(Some("id")).await;
+    let mut expected = Vec::new();
+    for round in 0..40 {
+        let (first, late) = (format!("{round} first"), format!("{round} late"));
+        writing.append(Some("id"), producer, 0, "t", 0, &[&first]).await.expect("appended");
+        let is_committed = round % 4 != 3;
+        let end = EndTxnRequest {
+            transactional_id: "id".to_owned(),
+            producer_id: producer.id.0,
+            producer_epoch: producer.epoch.0,
+            committed: is_committed,
+            ..Default::default()
+        };
+        let write = produce_request(Some("id"), "t", 0, batch(producer, 1, true, &[&late]));
+        // Both are on their way at once, in either order.
+        if round % 2 == 0 {
+            writing.send(12, &write).await;
+            ending.send(5, &end).await;
+        } else {
+            ending.send(5, &end).await;
+            writing.send(12, &write).await;
+        }
+        let (_, ended) = ending.receive::<EndTxnRequest>(5).await;
+        let (_, written) = writing.receive::<ProduceRequest>(12).await;
+        assert_eq!((ended.error_code, ended.producer_epoch), (0, producer.epoch.0 + 1));
+        let is_in = match ErrorCode::from_wire(written.responses[0].partition_responses[0].error_code) {
+            ErrorCode::None => true,
+            ErrorCode::InvalidProducerEpoch => false,
+            other => panic!("round {round}: {other}"),
+        };
+        if is_committed {
+            expected.push(first);
+            expected.extend(is_in.then_some(late));
+        }
+        producer = ProducerIdentity::new(ended.producer_id, ended.producer_epoch);
+        assert_eq!(
+            writing.end_offset("t", 0, true).await,
+            writing.end_offset("t", 0, false).await,
+            "round {round}: nothing is left open"
+        );
+    }
+    assert_eq!(writing.read("t", 0, true).await, expected);
+}
+
+/// Asks for a marker in `topic` that aborts; what is answered.
+async fn abort_by_marker(
+    client: &mut RawClient,
+    version: i16,
+    transaction_version: i8,
+    topic: &str,
+    producer: ProducerIdentity,
+) -> ErrorCode {
+    let topic = WritableTxnMarkerTopic { name: topic.to_owned(), partition_indexes: vec![0], ..Default::default() };
+    let marker = WritableTxnMarker {
+        producer_id: producer.id.0,
+        producer_epoch: producer.epoch.0,
+        transaction_result: false,
+        topics: vec![topic],
+        transaction_version,
+        ..Default::default()
+    };
+    let request = WriteTxnMarkersRequest { markers: vec![marker], ..Default::default() };
+    let response = client.call(version, &request).await;
+    ErrorCode::from_wire(response.markers[0].topics[0].partitions[0].error_code)
+}
+
+#[tokio::test]
+async fn markers_by_request_are_judged_by_what_their_version_says_of_the_transaction() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    // Version 1 cannot say it, and means the first protocol, whose markers have the transaction's own epoch.
+    for (number, (version, transaction_version, raised_by, expected)) in [
+        (1, 0, 0, ErrorCode::None),
+        (1, 0, -1, ErrorCode::InvalidProducerEpoch),
+        (2, 1, 0, ErrorCode::None),
+        (2, 2, 0, ErrorCode::InvalidProducerEpoch),
+        (2, 2, 1, ErrorCode::None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("t{number}");
+        client.create_topic(&name, 1).await;
+        client.init(Some(&name)).await;
+        let producer = client.init(Some(&name)).await;
+        client.append(Some(&name), producer, 0, &name, 0, &["v"]).await.expect("appended");
+        let answer =
+            abort_by_marker(&mut client, version, transaction_version, &name, raised(producer, raised_by)).await;
+        assert_eq!(answer, expected, "{name}");
+        let stable = client.end_offset(&name, 0, true).await;
+        assert_eq!(stable, if expected == ErrorCode::None { 2 } else { 0 }, "{name}");
+        assert_eq!(client.read(&name, 0, true).await, [""; 0], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_marker_by_request_does_not_damage_the_coordinators_own_log() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let producer = client.init(Some("id")).await;
+    let answer = abort_by_marker(&mut client, 2, 2, "__transaction_state", raised(producer, 1)).await;
+    assert_eq!(answer, ErrorCode::TopicAuthorizationFailed);
+    broker.crash().await.expect("crashed");
+    broker.restart().await.expect("restarted");
+    let mut client = RawClient::of(&broker);
+    client.append(Some("id"), producer, 0, "t", 0, &["v"]).await.expect("all is there");
+    client.end(5, "id", producer, true).await.expect("committed");
+}
+
+#[tokio::test]
+async fn quick_restarts_one_after_the_other_forget_no_transactional_id() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let ids: Vec<String> = (0..8).map(|number| format!("id-{number}")).collect();
+    let mut producers = Vec::new();
+    for id in &ids {
+        let producer = client.init(Some(id)).await;
+        client.append(Some(id), producer, 0, "t", 0, &[id]).await.expect("appended");
+        producers.push(producer);
+    }
+    for _ in 0..5 {
+        broker.crash().await.expect("crashed");
+        broker.restart().await.expect("restarted");
+    }
+    let mut client = RawClient::of(&broker);
+    for (id, producer) in ids.iter().zip(producers) {
+        client.end(5, id, producer, true).await.expect("it is open as it was");
+    }
+    assert_eq!(client.read("t", 0, true).await, ids);
 }

@@ -7,8 +7,12 @@ use std::time::Duration;
 
 use atonce_kernel::{ProducerIdentity, Sequence};
 use atonce_protocol::ErrorCode;
+use atonce_protocol::messages::delete_records_request::{
+    DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic,
+};
+use atonce_protocol::messages::fetch_request::FetchRequest;
 use atonce_protocol::records::{BatchBuilder, BatchOptions, Compression};
-use raw_client::{RawClient, batch, broker, plain_batch};
+use raw_client::{RawClient, batch, broker, fetch_request, plain_batch};
 
 #[tokio::test]
 async fn a_batch_that_comes_after_the_abort_opens_nothing_and_stops_no_reader() {
@@ -279,4 +283,132 @@ async fn a_client_of_protocol_1_goes_on_with_a_topic_made_again_without_adding_i
     assert_eq!(again.error_code, 0, "{:?}", again.error_message);
     client.end(3, "id", producer, true).await.expect("what is gone holds up no commit");
     assert_eq!(client.read("going", 0, true).await, ["new"]);
+}
+
+#[tokio::test]
+async fn an_abort_of_what_wrote_nothing_here_is_named_to_no_reader() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let producer = client.init(Some("id")).await;
+    client.add_partition("id", producer, "t", 0).await.expect("added");
+    assert_eq!(client.produce(9, None, "t", 0, plain_batch(&["seen"])).await.error_code, 0);
+    client.end(3, "id", producer, false).await.expect("aborted");
+    for is_restarted in [false, true] {
+        if is_restarted {
+            broker.crash().await.expect("crashed");
+            broker.restart().await.expect("restarted");
+            client = RawClient::of(&broker);
+        }
+        assert_eq!(client.end_offset("t", 0, true).await, 2, "the record and a marker");
+        let response = client.fetch("t", 0, 0, true).await;
+        assert_eq!(response.responses[0].partitions[0].aborted_transactions, Some(Vec::new()));
+        assert_eq!(client.read("t", 0, true).await, ["seen"]);
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_waits_is_told_what_was_aborted_meanwhile() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let producer = client.init(Some("id")).await;
+    client.append(Some("id"), producer, 0, "t", 0, &["dropped"]).await.expect("appended");
+    let mut reader = RawClient::of(&broker);
+    reader.send(12, &fetch_request("t", 0, 0, true, 60_000)).await;
+    let mut waiting = tokio::spawn(async move { reader.receive::<FetchRequest>(12).await.1 });
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut waiting).await;
+    assert!(early.is_err(), "it waits: nothing is stable yet");
+    client.end(5, "id", producer, false).await.expect("aborted");
+    let response = waiting.await.expect("answered");
+    let data = &response.responses[0].partitions[0];
+    assert!(!data.records.clone().unwrap_or_default().is_empty(), "it is woken by the abort");
+    let aborted = data.aborted_transactions.clone().expect("a list");
+    let found: Vec<(i64, i64)> = aborted.iter().map(|it| (it.producer_id, it.first_offset)).collect();
+    assert_eq!(found, [(producer.id.0, 0)]);
+}
+
+#[tokio::test]
+async fn what_a_full_disk_refused_is_taken_later_under_the_same_sequence() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let plain = client.init(None).await;
+    let transactional = client.init(Some("id")).await;
+    assert_eq!(client.append(None, plain, 0, "t", 0, &["a"]).await, Ok(0));
+    client.keep_free(Some("9000000000000000000")).await;
+    for _ in 0..2 {
+        assert_eq!(client.append(None, plain, 1, "t", 0, &["b"]).await, Err(ErrorCode::KafkaStorageError));
+        // The coordinator cannot log that the partition joins; a writer hears of that in its own words.
+        let refused = client.append(Some("id"), transactional, 0, "t", 0, &["c"]).await;
+        assert_eq!(refused, Err(ErrorCode::NotEnoughReplicas));
+    }
+    client.keep_free(None).await;
+    assert_eq!(client.append(None, plain, 1, "t", 0, &["b"]).await, Ok(1), "neither a duplicate nor out of order");
+    assert_eq!(client.append(None, plain, 1, "t", 0, &["b"]).await, Ok(1), "now it is a duplicate");
+    assert_eq!(client.append(Some("id"), transactional, 0, "t", 0, &["c"]).await, Ok(2));
+    client.end(5, "id", transactional, true).await.expect("committed");
+    assert_eq!(client.read("t", 0, true).await, ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_reader_of_what_is_committed_never_sees_what_is_aborted_however_it_races() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let mut writing = Vec::new();
+    for (id, is_kept) in [("kept", true), ("dropped", false)] {
+        let mut writer = RawClient::of(&broker);
+        writing.push(tokio::spawn(async move {
+            let mut producer = writer.init(Some(id)).await;
+            for _ in 0..30 {
+                for sequence in 0..2 {
+                    writer.append(Some(id), producer, sequence, "t", 0, &[id]).await.expect("appended");
+                }
+                producer = writer.end(5, id, producer, is_kept).await.expect("ended");
+            }
+        }));
+    }
+    let mut seen = 0;
+    while !writing.iter().all(tokio::task::JoinHandle::is_finished) {
+        let values = client.read("t", 0, true).await;
+        assert!(values.iter().all(|value| value == "kept"), "{values:?}");
+        assert!(values.len() >= seen, "what was seen is seen again");
+        seen = values.len();
+    }
+    for writer in writing {
+        writer.await.expect("written");
+    }
+    assert_eq!(client.read("t", 0, true).await, vec!["kept"; 60]);
+}
+
+#[tokio::test]
+async fn batches_are_recognised_again_when_their_records_are_deleted_and_the_broker_was_restarted() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let producer = client.init(None).await;
+    for sequence in 0..5 {
+        client.append(None, producer, sequence, "t", 0, &["v"]).await.expect("appended");
+    }
+    let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset: -1, ..Default::default() }];
+    let topics = vec![DeleteRecordsTopic { name: "t".to_owned(), partitions, ..Default::default() }];
+    let deleted = client.call(2, &DeleteRecordsRequest { topics, ..Default::default() }).await;
+    assert_eq!(deleted.topics[0].partitions[0].low_watermark, 5);
+    for is_clean in [true, false] {
+        for sequence in 0..5 {
+            let again = client.append(None, producer, sequence, "t", 0, &["v"]).await;
+            assert_eq!(again, Ok(i64::from(sequence)), "it is there, and gone");
+        }
+        if is_clean {
+            broker.shutdown().await.expect("stopped");
+        } else {
+            broker.crash().await.expect("crashed");
+        }
+        broker.restart().await.expect("restarted");
+        client = RawClient::of(&broker);
+    }
+    let gap = client.append(None, producer, 6, "t", 0, &["v"]).await;
+    assert_eq!(gap, Err(ErrorCode::OutOfOrderSequenceNumber));
+    assert_eq!(client.append(None, producer, 5, "t", 0, &["v"]).await, Ok(5));
 }

@@ -8,9 +8,6 @@ use std::time::Duration;
 use atonce_broker::Broker;
 use atonce_protocol::ErrorCode;
 use atonce_protocol::messages::fetch_request::FetchRequest;
-use atonce_protocol::messages::incremental_alter_configs_request::{
-    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
-};
 use atonce_protocol::messages::produce_request::ProduceRequest;
 use atonce_protocol::records::{BatchBuilder, BatchOptions, Compression};
 use raw_client::{RawClient, fetch_request, plain_batch, produce_request};
@@ -199,18 +196,6 @@ async fn all_answered(producers: Vec<RawClient>) {
     }
 }
 
-async fn keep_free(client: &mut RawClient, bytes: Option<&str>) {
-    let config = AlterableConfig {
-        name: "disk.keep.free.bytes".to_owned(),
-        config_operation: i8::from(bytes.is_none()),
-        value: bytes.map(str::to_owned),
-        ..Default::default()
-    };
-    let resource = AlterConfigsResource { resource_type: 4, configs: vec![config], ..Default::default() };
-    let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
-    assert_eq!(client.call(1, &request).await.responses[0].error_code, 0);
-}
-
 #[tokio::test]
 async fn a_full_disk_refuses_writes_goes_on_reading_loses_nothing_and_serves_again_when_there_is_room() {
     let broker = raw_client::broker().await;
@@ -220,7 +205,7 @@ async fn a_full_disk_refuses_writes_goes_on_reading_loses_nothing_and_serves_aga
     client.append(Some("id"), producer, 0, "t", 0, &["open"]).await.expect("appended");
     assert_eq!(client.produce(9, None, "t", 0, plain_batch(&["before"])).await.error_code, 0);
     // As full as a disk can be, as far as new data is concerned.
-    keep_free(&mut client, Some("9000000000000000000")).await;
+    client.keep_free(Some("9000000000000000000")).await;
     for _ in 0..2 {
         let refused = client.produce(9, None, "t", 0, plain_batch(&["refused"])).await.error_code;
         assert_eq!(ErrorCode::from_wire(refused), ErrorCode::KafkaStorageError);
@@ -233,7 +218,7 @@ async fn a_full_disk_refuses_writes_goes_on_reading_loses_nothing_and_serves_aga
     // What is open can be ended: readers wait for it.
     client.end(5, "id", producer, true).await.expect("room is kept for the ends of transactions");
     assert_eq!(client.read("t", 0, true).await, ["open", "before"]);
-    keep_free(&mut client, None).await;
+    client.keep_free(None).await;
     assert_eq!(client.produce(9, None, "t", 0, plain_batch(&["after"])).await.error_code, 0);
     assert_eq!(client.read("t", 0, true).await, ["open", "before", "after"]);
 }

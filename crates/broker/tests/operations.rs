@@ -8,7 +8,8 @@ use std::time::Duration;
 use atonce_broker::{Broker, StartError};
 use atonce_protocol::messages::describe_configs_request::{DescribeConfigsRequest, DescribeConfigsResource};
 use atonce_protocol::messages::metadata_request::MetadataRequest;
-use raw_client::{RawClient, plain_batch};
+use atonce_protocol::messages::produce_request::PartitionProduceData;
+use raw_client::{RawClient, batch, plain_batch, produce_request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -69,6 +70,38 @@ async fn numbers_count_what_was_asked_refused_and_written() {
     assert!(value("atonce_commit_duration_seconds_count") >= 5.0);
     assert!(value("atonce_received_bytes_total") > 0.0 && value("atonce_sent_bytes_total") > 0.0);
     assert!(text.ends_with("# EOF\n"));
+}
+
+/// The number of a name without labels.
+async fn number(address: SocketAddr, name: &str) -> f64 {
+    let (_, text) = get(address, "/metrics").await;
+    let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("{name} is not in\n{text}"))
+}
+
+#[tokio::test]
+async fn a_transaction_over_many_partitions_is_written_and_committed_with_one_sync_each_and_one_marker_in_each() {
+    const PARTITIONS: i32 = 50;
+    let broker = Broker::builder().temporary().metrics("127.0.0.1:0").start().await.expect("started");
+    let address = broker.metrics_address().expect("asked for");
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", PARTITIONS).await;
+    let producer = client.init(Some("id")).await;
+    let before = number(address, "atonce_commits_total").await;
+    let mut request = produce_request(Some("id"), "t", 0, batch(producer, 0, true, &["v"]));
+    for index in 1..PARTITIONS {
+        let records = Some(batch(producer, 0, true, &["v"]));
+        request.topic_data[0].partition_data.push(PartitionProduceData { index, records, ..Default::default() });
+    }
+    let response = client.call(12, &request).await;
+    assert!(response.responses[0].partition_responses.iter().all(|partition| partition.error_code == 0));
+    let written = number(address, "atonce_commits_total").await;
+    client.end(5, "id", producer, true).await.expect("committed");
+    let committed = number(address, "atonce_commits_total").await;
+    assert_eq!((written - before, committed - written), (1.0, 1.0));
+    for partition in 0..PARTITIONS {
+        assert_eq!(client.end_offset("t", partition, true).await, 2, "partition {partition}");
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,9 @@ use atonce_protocol::messages::delete_topics_request::{DeleteTopicState, DeleteT
 use atonce_protocol::messages::end_txn_request::EndTxnRequest;
 use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use atonce_protocol::messages::fetch_response::FetchResponse;
+use atonce_protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
 use atonce_protocol::messages::init_producer_id_request::InitProducerIdRequest;
 use atonce_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 use atonce_protocol::messages::offset_fetch_request::{OffsetFetchRequest, OffsetFetchRequestTopic};
@@ -290,6 +293,19 @@ impl RawClient {
                 return values;
             }
         }
+    }
+
+    /// Has the broker keep so many bytes of the disk free: with more than there are, it is full as far as new data goes.
+    pub(crate) async fn keep_free(&mut self, bytes: Option<&str>) {
+        let config = AlterableConfig {
+            name: "disk.keep.free.bytes".to_owned(),
+            config_operation: i8::from(bytes.is_none()),
+            value: bytes.map(str::to_owned),
+            ..Default::default()
+        };
+        let resource = AlterConfigsResource { resource_type: 4, configs: vec![config], ..Default::default() };
+        let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+        assert_eq!(self.call(1, &request).await.responses[0].error_code, 0);
     }
 
     /// The end of a partition: the last stable offset, or the high watermark.
