@@ -105,6 +105,7 @@ struct Shared {
     changes: Mutex<Vec<(ApiKey, Arc<Change>)>>,
     seen: Mutex<BTreeMap<ApiKey, u64>>,
     connections: AtomicU64,
+    cut_frames: AtomicU64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -142,6 +143,7 @@ impl Proxy {
             changes: Mutex::default(),
             seen: Mutex::default(),
             connections: AtomicU64::new(0),
+            cut_frames: AtomicU64::new(0),
         });
         let mut bootstrap = Vec::new();
         for server in servers.split(',').map(str::trim).filter(|server| !server.is_empty()) {
@@ -214,6 +216,12 @@ impl Proxy {
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// How many frames the weather has cut.
+    #[must_use]
+    pub fn cuts(&self) -> u64 {
+        self.shared.cut_frames.load(Ordering::Relaxed)
     }
 
     fn plan(&self, rule: Arc<Rule>) {

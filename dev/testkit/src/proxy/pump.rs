@@ -251,6 +251,7 @@ impl Conversation {
         }
         let is_cut = weather.cut_one_frame_in > 0 && chance.one_in(1, weather.cut_one_frame_in);
         let length = if is_cut {
+            self.shared.cut_frames.fetch_add(1, Ordering::Relaxed);
             let below = chance.below(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
             usize::try_from(below).unwrap_or(0)
         } else {

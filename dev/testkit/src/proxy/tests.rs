@@ -258,6 +258,7 @@ async fn answered(seed: u64) -> Vec<u32> {
         }
         counts.push(count);
     }
+    assert_eq!(proxy.cuts(), 10);
     counts
 }
 
