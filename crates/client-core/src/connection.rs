@@ -42,6 +42,12 @@ impl Versions {
         (low <= high).then_some(high)
     }
 
+    /// The versions of `key` that the broker has.
+    #[must_use]
+    pub fn range(&self, key: ApiKey) -> Option<(i16, i16)> {
+        self.ranges.get(&key.to_i16()).copied()
+    }
+
     /// A feature's finalized level; 0 if it is not finalized.
     #[must_use]
     pub fn feature(&self, name: &str) -> i16 {
@@ -227,6 +233,7 @@ mod tests {
         assert_eq!(versions.choose(ApiKey::Produce, 0..=11), Some(11));
         assert_eq!(versions.choose(ApiKey::Fetch, 0..=i16::MAX), None);
         assert_eq!(versions.choose(ApiKey::Metadata, 0..=i16::MAX), None);
+        assert_eq!((versions.range(ApiKey::Fetch), versions.range(ApiKey::Metadata)), (Some((30, 31)), None));
         assert_eq!(versions.feature("transaction.version"), 0);
     }
 }

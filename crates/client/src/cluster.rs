@@ -441,6 +441,9 @@ pub(crate) enum FindError {
 
 impl From<Lost> for FindError {
     fn from(lost: Lost) -> Self {
+        if lost.is_unsupported {
+            return Self::Refused { code: ErrorCode::UnsupportedVersion, message: Some(lost.cause) };
+        }
         Self::Lost(lost)
     }
 }

@@ -322,7 +322,10 @@ impl ConsumerHost {
             Err(FindError::Refused { code, .. }) => return Ok(code),
         };
         // Version 7 names static members; 10 names topics by id.
-        let (response, _) = self.cluster.ask(node, self.call_lane, 7..=9, |_| request.clone()).await?;
+        let (response, _) = match self.cluster.ask(node, self.call_lane, 7..=9, |_| request.clone()).await {
+            Err(lost) if lost.is_unsupported => return Ok(ErrorCode::UnsupportedVersion),
+            answered => answered?,
+        };
         let codes = response.topics.into_iter().flat_map(|topic| topic.partitions).map(|it| it.error_code);
         Ok(codes.map(ErrorCode::from_wire).find(|code| code.is_error()).unwrap_or(ErrorCode::None))
     }
@@ -594,6 +597,7 @@ impl ConsumerHost {
     async fn fetch(&self, call: FetchCall) -> Result<Vec<(TopicPartition, PartitionReply)>, Lost> {
         let lane = self.fetch_lanes.get(call.slot).copied().unwrap_or(self.call_lane);
         let node = call.node;
+        let partitions: Vec<TopicPartition> = call.partitions.iter().map(|(it, _)| it.clone()).collect();
         let mut topics: Vec<(TopicName, Vec<(i32, Offset)>)> = Vec::new();
         for (topic_partition, offset) in call.partitions {
             match topics.last_mut() {
@@ -639,8 +643,13 @@ impl ConsumerHost {
             ..Default::default()
         };
         let timeout = self.cluster.request_timeout() + settings.fetch_wait_max;
-        let (response, version) = self.cluster.ask_for(node, lane, 4..=highest, timeout, |_| request).await?;
-        Ok(self.read_fetched(response, version))
+        match self.cluster.ask_for(node, lane, 4..=highest, timeout, |_| request).await {
+            Ok((response, version)) => Ok(self.read_fetched(response, version)),
+            Err(lost) if lost.is_unsupported => {
+                Ok(partitions.into_iter().map(|it| (it, Err(ErrorCode::UnsupportedVersion))).collect())
+            }
+            Err(lost) => Err(lost),
+        }
     }
 
     fn read_fetched(&self, response: FetchResponse, version: i16) -> Vec<(TopicPartition, PartitionReply)> {

@@ -50,14 +50,18 @@ impl ConsumerHost {
             }
         };
         let group_id = group_id.as_str().to_owned();
-        let result = match call {
+        let result = match call.clone() {
             MemberCall::Classic(call) => self.ask_group(node, group_id, call.request).await.map(MemberReply::Classic),
             MemberCall::Consumer(call) => self.beat(node, group_id, call.beat).await.map(MemberReply::Consumer),
         };
-        if result.is_err() {
-            self.cluster.forget_coordinator(&of);
+        match result {
+            Err(lost) if lost.is_unsupported => Ok(refused(&call, ErrorCode::UnsupportedVersion)),
+            Err(lost) => {
+                self.cluster.forget_coordinator(&of);
+                Err(lost)
+            }
+            Ok(reply) => Ok(reply),
         }
-        result
     }
 
     /// A heartbeat of a KIP-848 group. What does not change is said only if the heartbeat is a full one.

@@ -17,7 +17,7 @@ use atonce_protocol::{ApiKey, ErrorCode, Message, Reader, Request};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::cluster::{Clock, Settings};
 use crate::connector::{BrokerAddress, Transport};
@@ -35,17 +35,19 @@ const CORRELATION_ID_AT: std::ops::Range<usize> = 8..12;
 pub(crate) struct Lost {
     /// The broker may have the request nonetheless.
     pub(crate) was_sent: bool,
+    /// The broker and this client have no version of the request in common: to ask again would be of no use.
+    pub(crate) is_unsupported: bool,
     /// What happened.
     pub(crate) cause: String,
 }
 
 impl Lost {
     pub(crate) fn unsent(cause: impl Into<String>) -> Self {
-        Self { was_sent: false, cause: cause.into() }
+        Self { was_sent: false, is_unsupported: false, cause: cause.into() }
     }
 
     fn sent(cause: impl Into<String>) -> Self {
-        Self { was_sent: true, cause: cause.into() }
+        Self { was_sent: true, is_unsupported: false, cause: cause.into() }
     }
 }
 
@@ -61,6 +63,7 @@ struct Ask {
 #[derive(Debug)]
 pub(crate) struct Link {
     asks: mpsc::UnboundedSender<Ask>,
+    address: BrokerAddress,
     versions: Versions,
     is_dead: Arc<AtomicBool>,
     client_id: String,
@@ -137,7 +140,7 @@ impl Link {
             dead.store(true, Ordering::Release);
         });
         let (client_id, metrics) = (client_id.clone(), Arc::clone(metrics));
-        Ok(Arc::new(Self { asks, versions, is_dead, client_id, clock, metrics }))
+        Ok(Arc::new(Self { asks, address: address.clone(), versions, is_dead, client_id, clock, metrics }))
     }
 
     /// What the broker can do.
@@ -158,7 +161,7 @@ impl Link {
         make: impl FnOnce(i16) -> R,
     ) -> Result<Reply<R::Response>, Lost> {
         let Some(version) = self.versions.choose(R::KEY, versions.clone()) else {
-            return Err(Lost::unsent(format!("the broker has no version of {} within {versions:?}", R::NAME)));
+            return Err(self.unsupported(R::KEY, R::NAME, versions));
         };
         let header = RequestHeader::new(R::KEY, version, 0, Some(&self.client_id));
         let frame = encode_request(&header, &make(version)).map_err(|error| Lost::unsent(error.to_string()))?;
@@ -176,6 +179,21 @@ impl Link {
             metrics: Arc::clone(&self.metrics),
             _message: std::marker::PhantomData,
         })
+    }
+}
+
+impl Link {
+    /// Says so in the log too: the error that the user gets has a code and an operation, and no broker.
+    fn unsupported(&self, key: ApiKey, name: &str, versions: std::ops::RangeInclusive<i16>) -> Lost {
+        let name = name.strip_suffix("Request").unwrap_or(name);
+        let (least, most) = (*versions.start(), (*versions.end()).min(*key.versions().end()));
+        let has = match self.versions.range(key) {
+            Some((low, high)) => format!("has versions {low} to {high}"),
+            None => "does not have it".to_owned(),
+        };
+        let cause = format!("{}: {name} is needed in version {least} to {most}, and the broker {has}", self.address);
+        warn!(%cause, "a request cannot be made");
+        Lost { was_sent: false, is_unsupported: true, cause }
     }
 }
 

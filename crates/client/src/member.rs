@@ -21,7 +21,7 @@ pub(crate) enum Member {
 }
 
 /// What to ask the group's coordinator.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum MemberCall {
     Classic(GroupCall),
     Consumer(BeatCall),

@@ -555,17 +555,25 @@ impl ProducerHost {
                 };
             }
         };
-        let result = self.ask_node(node, transactional, call.request).await;
-        if result.is_err() {
-            self.cluster.forget_coordinator(&of);
+        match self.ask_node(node, transactional, call.request.clone()).await {
+            Err(lost) if lost.is_unsupported => Ok(refused(&call.request, ErrorCode::UnsupportedVersion)),
+            Err(lost) => {
+                self.cluster.forget_coordinator(&of);
+                Err(lost)
+            }
+            Ok(reply) => Ok(reply),
         }
-        result
     }
 
     async fn ask_for_identity(&self) -> Result<CoordinatorReply, Lost> {
         let request =
             InitProducerIdRequest { transactional_id: None, transaction_timeout_ms: i32::MAX, ..Default::default() };
-        let (response, _) = self.cluster.ask_any(0..=5, |_| request).await?;
+        let (response, _) = match self.cluster.ask_any(0..=5, |_| request).await {
+            Err(lost) if lost.is_unsupported => {
+                return Ok(CoordinatorReply::InitProducerId(Err(ErrorCode::UnsupportedVersion)));
+            }
+            answered => answered?,
+        };
         let identity = ProducerIdentity::new(response.producer_id, response.producer_epoch);
         Ok(CoordinatorReply::InitProducerId(result_of(response.error_code).map(|()| identity)))
     }
@@ -744,6 +752,7 @@ async fn send_to_node(
 ) {
     while let Some(call) = calls.recv().await {
         let id = call.id;
+        let partitions: Vec<TopicPartition> = call.batches.iter().map(|(it, _)| it.clone()).collect();
         let asked = match host.cluster.link(node, host.lane).await {
             Ok(link) => host.ask_to_write(&link, call),
             Err(lost) => Err(lost),
@@ -757,7 +766,10 @@ async fn send_to_node(
                 });
             }
             Err(lost) => {
-                let _ = completions.send(Completion::Produced { call: id, result: Err(lost) });
+                let unsupported = |it| (it, Err((ErrorCode::UnsupportedVersion, Some(lost.cause.clone()))));
+                let result =
+                    if lost.is_unsupported { Ok(partitions.into_iter().map(unsupported).collect()) } else { Err(lost) };
+                let _ = completions.send(Completion::Produced { call: id, result });
             }
         }
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use atonce_client::consumer::GroupMetadata;
 use atonce_client::{
-    AbortError, BeginError, Client, CommitError, GroupId, Positions, ProducerRecord, SendOffsetsError, Settled,
-    StartError, TopicName, TopicPartition, TransactionalProducer,
+    AbortError, BeginError, Client, CommitError, ErrorClass, GroupId, Positions, ProducerRecord, SendOffsetsError,
+    Settled, StartError, TopicName, TopicPartition, TransactionalProducer,
 };
 use atonce_protocol::{AnyResponse, ApiKey};
 use atonce_testkit::proxy::{Path, Planned, Proxy, Weather};
@@ -263,6 +263,83 @@ async fn a_start_and_positions_into_a_black_hole_give_up_in_time() {
     let error = other.map(drop).expect_err("nobody answers");
     assert!(matches!(error, StartError::TimedOut { .. }), "{error}");
     assert!(before.elapsed() < SOON, "{:?}", before.elapsed());
+}
+
+/// A client of brokers that do not have this request, or not in these versions.
+async fn without(world: &World, request: ApiKey) -> Client {
+    let proxy = proxy(world, Protocol::Asked).await;
+    proxy.change_answers(ApiKey::ApiVersions, move |answer, _| {
+        if let AnyResponse::ApiVersions(answer) = answer {
+            answer.api_keys.retain(|key| key.api_key != request.to_i16());
+        }
+    });
+    client(&proxy).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_the_broker_does_not_have_is_named_at_once_and_not_tried_until_the_time_is_up() {
+    let world = World::new().await;
+    let topic = world.topic("without", 1).await;
+    world.write(&topic, 0..1).await;
+    let group = GroupId::from(world.name("group"));
+    let id = world.name("id");
+    let before = Instant::now();
+    let names = |error: &dyn std::fmt::Display, request: ApiKey| {
+        let text = error.to_string();
+        assert!(text.contains("UNSUPPORTED_VERSION") && text.contains(request.name()), "{text}");
+    };
+    for request in [ApiKey::FindCoordinator, ApiKey::InitProducerId] {
+        let started = without(&world, request).await.transactional_producer(id.clone()).start().await;
+        let error = started.map(drop).expect_err("cannot start");
+        // Without a coordinator there is no identity: that is what was wanted.
+        names(&error, ApiKey::InitProducerId);
+        assert_eq!(error.class(), ErrorClass::InvalidConfiguration);
+    }
+    for request in [ApiKey::Produce, ApiKey::TxnOffsetCommit, ApiKey::EndTxn] {
+        // The new protocol is for brokers that have its versions of all of these.
+        let client = without(&world, request).await;
+        let mut producer = client.transactional_producer(id.clone()).start().await.expect("starts");
+        let error = transaction_of_parts(&mut producer, &topic, &group).await;
+        names(&error, request);
+    }
+    for request in [ApiKey::JoinGroup, ApiKey::Fetch, ApiKey::OffsetFetch, ApiKey::ListOffsets] {
+        let consumer = without(&world, request).await.consumer().group(world.name(request.name()));
+        let consumer = consumer.auto_offset_reset(atonce_client::OffsetReset::Earliest);
+        let mut consumer = consumer.subscribe([topic.clone()]).await.expect("starts");
+        let error = loop {
+            match consumer.next_batch().await {
+                Ok(_) => assert!(before.elapsed() < Duration::from_secs(60), "nobody says so"),
+                Err(error) => break error,
+            }
+        };
+        let text = error.to_string();
+        assert!(text.contains(request.name()), "{text}");
+    }
+    let mut consumer = without(&world, ApiKey::OffsetCommit).await.consumer().group(world.name("OffsetCommit"));
+    consumer = consumer.auto_offset_reset(atonce_client::OffsetReset::Earliest);
+    let mut consumer = consumer.subscribe([topic.clone()]).await.expect("starts");
+    let batch = consumer.next_batch().await.expect("reads").expect("is not stopped");
+    names(&consumer.commit(batch.positions()).await.expect_err("cannot commit"), ApiKey::OffsetCommit);
+    assert!(before.elapsed() < Duration::from_secs(50), "{:?}", before.elapsed());
+}
+
+/// The first error of a transaction.
+async fn transaction_of_parts(
+    producer: &mut TransactionalProducer,
+    topic: &TopicName,
+    group: &GroupId,
+) -> Box<dyn std::error::Error> {
+    let transaction = producer.begin().await.expect("begins");
+    let delivery = transaction.send(ProducerRecord::to(topic.clone()).value("one")).await.expect("is taken");
+    if let Err(error) = delivery.await {
+        return error.into();
+    }
+    let mut positions = Positions::new(GroupMetadata::without_member(group.clone()));
+    positions.insert(TopicPartition::new(topic.clone(), 0), 1);
+    if let Err(error) = transaction.send_offsets(positions).await {
+        return error.into();
+    }
+    transaction.commit().await.expect_err("something fails").into()
 }
 
 // --- what comes late ---

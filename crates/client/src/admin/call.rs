@@ -96,7 +96,7 @@ enum Trouble {
 
 impl From<Lost> for Trouble {
     fn from(lost: Lost) -> Self {
-        Self::Lost(lost)
+        if lost.is_unsupported { Self::Unsupported } else { Self::Lost(lost) }
     }
 }
 
@@ -348,7 +348,9 @@ impl Call<'_> {
                 continue;
             }
             for one in all.chunks(1) {
-                self.ask_coordinators(key_type, one, 1..=3, &mut found).await;
+                if self.ask_coordinators(key_type, one, 1..=3, &mut found).await {
+                    found.extend(one.iter().map(|of| (of.clone(), Err(Trouble::Unsupported))));
+                }
             }
         }
         found
