@@ -65,7 +65,9 @@ void rd_kafka_consumer_group_metadata_destroy(rd_kafka_consumer_group_metadata_t
 static const int LIMIT_MS = 60000;
 static const int WARMING_TRANSACTIONS = 2;
 /* So long without a record, and the input is over. */
-static const int INPUT_OVER_MS = 3000;
+static const double INPUT_OVER_SECONDS = 3;
+/* The first one may take longer: the group has to come together, on a broker that may just have started. */
+static const double INPUT_COMES_SECONDS = 60;
 
 static void fail(const char *what, const char *why) {
     printf("{\"error\":\"%s: %s\"}\n", what, why);
@@ -113,11 +115,11 @@ static int compare(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* Up to `wanted` records; fewer only where the input is over. */
-static size_t take(rd_kafka_queue_t *queue, rd_kafka_message_t **messages, size_t wanted) {
+/* Up to `wanted` records; fewer only where none comes for so long. */
+static size_t take(rd_kafka_queue_t *queue, rd_kafka_message_t **messages, size_t wanted, double patience_seconds) {
     size_t count = 0;
     double since = now();
-    while (count < wanted && now() - since < INPUT_OVER_MS / 1e3) {
+    while (count < wanted && now() - since < patience_seconds) {
         long got = rd_kafka_consume_batch_queue(queue, 100, messages + count, wanted - count);
         for (long i = 0; i < got; i++) {
             rd_kafka_message_t *message = messages[count];
@@ -192,7 +194,7 @@ int main(void) {
     double *took = calloc(took_size, sizeof *took);
     if (!messages || !took) fail("calloc", "no memory");
     for (int i = 0; i < WARMING_TRANSACTIONS; i++) {
-        size_t got = take(queue, messages, wanted);
+        size_t got = take(queue, messages, wanted, INPUT_COMES_SECONDS);
         if (!got) fail("the input", "nothing came");
         transaction(producer, consumer, output, messages, got);
     }
@@ -200,7 +202,7 @@ int main(void) {
     uint64_t records = 0;
     double start = now(), end = start + seconds, last = start;
     while (last < end && transactions < took_size) {
-        size_t got = take(queue, messages, wanted);
+        size_t got = take(queue, messages, wanted, INPUT_OVER_SECONDS);
         if (!got) break;
         double begin = now();
         transaction(producer, consumer, output, messages, got);

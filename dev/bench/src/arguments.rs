@@ -15,7 +15,8 @@ Measures atonce beside its peers and prints one table; it also goes to target/be
   --rounds N        so many rounds count, instead of 5 (or 3)
   --record          keeps the report in dev/bench/history, to which later runs are compared
   --atonce FILE     the binary to measure, instead of one that is built here
-  --list            the rows, and what each needs";
+  --list            the rows, and what each needs
+  --stub            only the broker that does nothing: says its address, and serves until it is ended";
 
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub(crate) struct Arguments {
     pub rounds: Option<usize>,
     pub atonce: Option<PathBuf>,
     pub list: bool,
+    pub stub: bool,
     /// None: all.
     pub rows: Vec<u8>,
 }
@@ -43,6 +45,7 @@ impl Arguments {
                 "--quick" => arguments.quick = true,
                 "--record" => arguments.record = true,
                 "--list" => arguments.list = true,
+                "--stub" => arguments.stub = true,
                 "--atonce" => arguments.atonce = Some(PathBuf::from(value()?)),
                 "--rounds" => {
                     let rounds = value()?.parse().ok().filter(|rounds| *rounds > 0);

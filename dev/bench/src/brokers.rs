@@ -37,47 +37,36 @@ pub(crate) struct Broker {
     pub name: &'static str,
     pub address: String,
     pub pid: u32,
-    end: End,
+    kind: Kind,
 }
 
 #[derive(Debug)]
-enum End {
-    Ours(Child),
-    ApacheKafka { script: PathBuf, data: PathBuf },
+enum Kind {
+    Ours {
+        binary: PathBuf,
+        data: PathBuf,
+        durability: Durability,
+        child: Option<Child>,
+    },
+    /// In the hands of `dev/interop/kafka`.
+    ApacheKafka {
+        script: PathBuf,
+        data: PathBuf,
+    },
 }
 
 pub(crate) const OURS: &str = "atonce";
 pub(crate) const APACHE_KAFKA: &str = "Apache Kafka";
+pub(crate) const STUB: &str = "a stub";
 
 impl Broker {
     /// Starts ours, with a new data folder.
     pub(crate) fn ours(binary: &Path, data: &Path, durability: Durability) -> Result<Self> {
         let _ = fs::remove_dir_all(data);
-        let mut child = Command::new(binary)
-            .arg("broker")
-            .arg("--data-dir")
-            .arg(data)
-            .args(["--listen", "127.0.0.1:0", "--durability"])
-            .arg(match durability {
-                Durability::Sync => "sync",
-                Durability::Os => "os",
-            })
-            // As `dev/interop/kafka` sets it for Apache Kafka.
-            .args(["-s", "group.initial.rebalance.delay.ms=0"])
-            .env("RUST_LOG", "warn")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", binary.display()))?;
-        processes::remember(child.id());
-        let mut said = String::new();
-        let mut lines = BufReader::new(child.stdout.take().context("its stdout is piped")?);
-        lines.read_line(&mut said)?;
-        let Some(address) = said.split_whitespace().last() else { bail!("the broker ended without a word") };
-        let address = address.to_owned();
-        // Whatever else it says must not fill the pipe.
-        thread::spawn(move || lines.lines().for_each(drop));
-        Ok(Self { name: OURS, address, pid: child.id(), end: End::Ours(child) })
+        let kind = Kind::Ours { binary: binary.to_owned(), data: data.to_owned(), durability, child: None };
+        let mut broker = Self { name: OURS, address: String::new(), pid: 0, kind };
+        broker.start()?;
+        Ok(broker)
     }
 
     /// Starts Apache Kafka by `dev/interop/kafka`, with a new data folder and a heap of 1 GiB.
@@ -90,31 +79,100 @@ impl Broker {
         if durability == Durability::Sync {
             command.args(["--set", "log.flush.interval.messages=1"]);
         }
-        let output =
-            command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", script.display()))?;
-        ensure!(output.status.success(), "Apache Kafka does not start: {}", String::from_utf8_lossy(&output.stdout));
-        let end = End::ApacheKafka { script: script.to_owned(), data: data.to_owned() };
-        let pid_path = data.join("node-1.pid");
-        let pid = fs::read_to_string(&pid_path)?.trim().parse().with_context(|| pid_path.display().to_string())?;
-        processes::remember(pid);
-        Ok(Self { name: APACHE_KAFKA, address: format!("127.0.0.1:{port}"), pid, end })
+        run(command)?;
+        let kind = Kind::ApacheKafka { script: script.to_owned(), data: data.to_owned() };
+        let mut broker = Self { name: APACHE_KAFKA, address: format!("127.0.0.1:{port}"), pid: 0, kind };
+        broker.find_kafka()?;
+        Ok(broker)
+    }
+
+    /// Starts it on the data that are there, after [`stop`](Self::stop).
+    pub(crate) fn start(&mut self) -> Result<()> {
+        match &mut self.kind {
+            Kind::Ours { binary, data, durability, child } => {
+                let (started, address) = start_ours(binary, data, *durability)?;
+                (self.pid, self.address) = (started.id(), address);
+                *child = Some(started);
+                Ok(())
+            }
+            Kind::ApacheKafka { script, data } => {
+                let mut command = Command::new(script);
+                command.args(["restart", "1", "--data"]).arg(data);
+                run(command)?;
+                self.find_kafka()
+            }
+        }
+    }
+
+    /// Ends it in good order.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        match &mut self.kind {
+            Kind::Ours { child, .. } => {
+                if let Some(mut child) = child.take() {
+                    processes::signal(self.pid, Signal::TERM);
+                    child.wait()?;
+                }
+            }
+            Kind::ApacheKafka { script, data } => {
+                let mut command = Command::new(script);
+                command.args(["stop", "--data"]).arg(data);
+                run(command)?;
+            }
+        }
+        processes::forget(self.pid);
+        Ok(())
+    }
+
+    fn find_kafka(&mut self) -> Result<()> {
+        if let Kind::ApacheKafka { data, .. } = &self.kind {
+            let path = data.join("node-1.pid");
+            self.pid = fs::read_to_string(&path)?.trim().parse().with_context(|| path.display().to_string())?;
+            processes::remember(self.pid);
+        }
+        Ok(())
     }
 }
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        match &mut self.end {
-            End::Ours(child) => {
-                processes::signal(self.pid, Signal::TERM);
-                let _ = child.wait();
-            }
-            End::ApacheKafka { script, data } => {
-                let _ = Command::new(script).args(["stop", "--data"]).arg(&*data).status();
-                let _ = fs::remove_dir_all(data);
-            }
-        }
-        processes::forget(self.pid);
+        let _ = self.stop();
+        let (Kind::Ours { data, .. } | Kind::ApacheKafka { data, .. }) = &self.kind;
+        let _ = fs::remove_dir_all(data);
     }
+}
+
+/// Starts the binary, and returns the address that it says it serves on.
+fn start_ours(binary: &Path, data: &Path, durability: Durability) -> Result<(Child, String)> {
+    let mut child = Command::new(binary)
+        .arg("broker")
+        .arg("--data-dir")
+        .arg(data)
+        .args(["--listen", "127.0.0.1:0", "--durability"])
+        .arg(match durability {
+            Durability::Sync => "sync",
+            Durability::Os => "os",
+        })
+        // As `dev/interop/kafka` sets it for Apache Kafka.
+        .args(["-s", "group.initial.rebalance.delay.ms=0"])
+        .env("RUST_LOG", "warn")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", binary.display()))?;
+    processes::remember(child.id());
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stdout.take().context("its stdout is piped")?);
+    lines.read_line(&mut said)?;
+    let Some(address) = said.split_whitespace().last() else { bail!("the broker ended without a word") };
+    // Whatever else it says must not fill the pipe.
+    thread::spawn(move || lines.lines().for_each(drop));
+    Ok((child, address.to_owned()))
+}
+
+fn run(mut command: Command) -> Result<()> {
+    let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stdout));
+    Ok(())
 }
 
 /// A free port whose neighbour, which Apache Kafka's controller takes, is free too.

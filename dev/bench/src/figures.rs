@@ -107,7 +107,7 @@ pub(crate) enum Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Verdict {
     Reached,
-    /// It does not; but the client does no more with a stub that answers at once, and we have nine tenths of that.
+    /// It does not; but the client does no better with a stub that answers at once, and we have nine tenths of that.
     ReachedAsTheClientCan,
     Missed,
     /// There is no bar.
@@ -134,7 +134,7 @@ pub(crate) struct Line {
     pub peer_name: String,
     pub ours: Vec<f64>,
     pub peer: Vec<f64>,
-    /// The client's rate against a stub that answers at once.
+    /// The client's own figure against a stub that answers at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ceiling: Vec<f64>,
     pub bar: Option<Bar>,
@@ -198,8 +198,12 @@ impl Line {
         match (judged, ours, Spread::of(&self.ceiling)) {
             (None, _, _) => Verdict::NotMeasured,
             (Some(true), _, _) => Verdict::Reached,
-            (Some(false), Some(ours), Some(ceiling)) if ours.median >= CLIENT_LIMIT_SHARE * ceiling.median => {
-                Verdict::ReachedAsTheClientCan
+            (Some(false), Some(ours), Some(ceiling)) => {
+                let is_as_good = match bar {
+                    Bar::RatioAtLeast(_) => ours.median >= CLIENT_LIMIT_SHARE * ceiling.median,
+                    Bar::RatioAtMost(_) | Bar::AtMost(_) => ours.median * CLIENT_LIMIT_SHARE <= ceiling.median,
+                };
+                if is_as_good { Verdict::ReachedAsTheClientCan } else { Verdict::Missed }
             }
             (Some(false), _, _) => Verdict::Missed,
         }
@@ -316,6 +320,9 @@ mod tests {
         assert_eq!(limited(90.0).verdict(), Verdict::ReachedAsTheClientCan);
         assert_eq!(limited(89.0).verdict(), Verdict::Missed);
         assert_eq!(limited(120.0).verdict(), Verdict::Reached);
+        let slow = |ours: f64| Line { ceiling: vec![90.0], ..line(&[ours], &[10.0], Bar::RatioAtMost(5.0)) };
+        assert_eq!(slow(100.0).verdict(), Verdict::ReachedAsTheClientCan);
+        assert_eq!(slow(101.0).verdict(), Verdict::Missed);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Measures atonce beside its peers, and prints one table: `cargo run --release -p bench -- --help`.
 //!
 //! Read in this order: [`figures`], what a line of the table is; [`rows`], what is measured; [`rounds`], how the contenders take
-//! turns. The rest starts and watches processes ([`brokers`], [`clients`], [`processes`]) and shows what came of it ([`table`], [`chart`],
+//! turns. The rest starts and watches processes ([`brokers`], [`clients`], [`processes`]; [`stub`], a broker that does nothing; [`raw_client`], a client that does what it is told) and shows what came of it ([`table`], [`chart`],
 //! [`report`]).
 //!
-//! It does not know how atonce works: it starts the binary and speaks Kafka's protocol through other people's clients.
+//! It does not know how atonce works: it starts the binary, and others' clients speak to it.
 
 mod arguments;
 mod brokers;
@@ -12,9 +12,11 @@ mod chart;
 mod clients;
 mod figures;
 mod processes;
+mod raw_client;
 mod report;
 mod rounds;
 mod rows;
+mod stub;
 mod table;
 
 use std::io::Write as _;
@@ -45,6 +47,15 @@ fn main() -> ExitCode {
             say(&row.to_string());
         }
         return ExitCode::SUCCESS;
+    }
+    if arguments.stub {
+        return match stub::serve_alone(say) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain(&format!("bench: {error:#}"));
+                ExitCode::FAILURE
+            }
+        };
     }
     end_all_when_ended();
     match measure(&arguments) {

@@ -68,7 +68,10 @@ fn verdict(line: &Line) -> String {
         Verdict::NotMeasured => "not measured",
         Verdict::NoBar => "",
     };
-    format!("{bar} {judged}")
+    match Spread::of(&line.ceiling) {
+        Some(ceiling) => format!("{bar} {judged} (stub: {})", number(ceiling.median)),
+        None => format!("{bar} {judged}"),
+    }
 }
 
 fn beside(line: &Line, figure: Figure) -> String {
@@ -139,7 +142,9 @@ mod tests {
         let peer = [Sample::of(40.0).with(Figure::BrokerCpu, 30.0), Sample::of(40.0).with(Figure::BrokerCpu, 30.0)];
         let fast =
             Line::compare(2, "one", "commits/s", ("atonce", &ours), ("Kafka", &peer)).bar(Bar::RatioAtLeast(25.0));
-        let slow = Line::plain(8, "start", "ms", ("atonce", vec![80.0]), ("Kafka", Vec::new())).bar(Bar::AtMost(50.0));
+        let mut slow =
+            Line::plain(8, "start", "ms", ("atonce", vec![80.0]), ("Kafka", Vec::new())).bar(Bar::AtMost(50.0));
+        slow.ceiling = vec![1.0];
         let report = Report {
             when: "2026-11-30 01:00".to_owned(),
             commit: "abc".to_owned(),
@@ -154,10 +159,10 @@ mod tests {
 2026-11-30 01:00 UTC · commit abc · two cores · load before: 0.2 · quick
 medians; ratio: ours to the peer's, round by round; beside: ours / the peer's
 
-row  work   unit       ours          peer      ratio (least – most)  to reach       p50 ms  p99 ms  broker CPU s/M  client CPU s/M  broker MiB  client MiB
-──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-2    one    commits/s  1,100 atonce  40 Kafka  27.5 (25 – 30)        ≥ 25x reached                  3 / 30
-8    start  ms         80 atonce     –         –                     ≤ 50 MISSED
+row  work   unit       ours          peer      ratio (least – most)  to reach               p50 ms  p99 ms  broker CPU s/M  client CPU s/M  broker MiB  client MiB
+──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+2    one    commits/s  1,100 atonce  40 Kafka  27.5 (25 – 30)        ≥ 25x reached                          3 / 30
+8    start  ms         80 atonce     –         –                     ≤ 50 MISSED (stub: 1)
 row 5 left out: there is no java
 LOST: row 2, one: 40 before, 27.5 now
 ";

@@ -3,6 +3,8 @@
 //! A row is a function from the workbench to lines. It starts the brokers that it needs and ends them, so that nobody's idle
 //! process takes time from another row.
 
+mod footprint;
+mod produce_fetch;
 mod read_process_write;
 mod transactions;
 
@@ -65,6 +67,13 @@ impl Need {
 /// In the order of the table.
 pub(crate) const ROWS: &[Row] = &[
     Row {
+        number: 1,
+        what: "broker: produce and fetch by the Java clients",
+        needs: &[Need::Jvm],
+        takes: (75, 240),
+        run: produce_fetch::run,
+    },
+    Row {
         number: 2,
         what: "broker: transactions a second, and their latency, by the Java producer",
         needs: &[Need::Jvm],
@@ -77,6 +86,13 @@ pub(crate) const ROWS: &[Row] = &[
         needs: &[Need::Jvm, Need::Librdkafka],
         takes: (50, 120),
         run: read_process_write::run,
+    },
+    Row {
+        number: 8,
+        what: "broker: start, and what it takes when there is nothing to do",
+        needs: &[Need::Jvm],
+        takes: (60, 150),
+        run: footprint::run,
     },
 ];
 
