@@ -90,7 +90,7 @@ impl DiskEngine {
         let mut set_asides = SetAsides::default();
         let database = match open_database(&path) {
             Ok(database) => database,
-            Err(source) if !is_damage(&source) => return Err(OpenError { path, source }),
+            Err(source) if !is_damage(&source) && !is_half_made(&source) => return Err(OpenError { path, source }),
             Err(unreadable) => {
                 let aside =
                     set_aside(&path).map_err(|source| OpenError { path: path.clone(), source: source.into() })?;
@@ -316,6 +316,11 @@ fn is_damage(error: &fjall::Error) -> bool {
         fjall::Error::Poisoned | fjall::Error::KeyspaceDeleted | fjall::Error::Locked => false,
         _ => true,
     }
+}
+
+/// Whether an opening failed because the process died while it made the folder: the engine takes it for a new one, and finds its own files there.
+fn is_half_made(error: &fjall::Error) -> bool {
+    matches!(error, fjall::Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists)
 }
 
 /// The path with something behind its last name.

@@ -131,3 +131,37 @@ fn stores_that_are_opened_and_set_aside_again_and_again_leave_nothing_open() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+/// Killed in the middle of making it: the engine would refuse it in every life to come.
+#[test]
+fn a_folder_that_was_never_finished_is_set_aside_and_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stores");
+    drop(DiskEngine::open(&path).unwrap());
+    let whole: Vec<PathBuf> = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    // What it makes last is what says that it is whole.
+    std::fs::remove_file(path.join("version")).unwrap();
+    assert!(whole.len() > 1 && open_database(&path).is_err(), "{whole:?}");
+    let engine = DiskEngine::open(&path).unwrap();
+    assert_eq!(engine.open_store(TASK, "s").unwrap().position(), None);
+    assert!(folder.path().join("stores.untrusted-1").is_dir());
+}
+
+#[test]
+fn a_store_that_is_opened_and_closed_again_and_again_is_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stores");
+    let key = Bytes::from_static(b"k");
+    for round in 0..4_i64 {
+        let engine = DiskEngine::open(&path).unwrap();
+        let mut store = engine.open_store(TASK, "s").unwrap();
+        let before = round.checked_sub(1).filter(|before| *before >= 0);
+        assert_eq!(store.position(), before.map(position));
+        assert_eq!(store.get(&key).unwrap(), before.map(|before| Bytes::from(before.to_be_bytes().to_vec())));
+        let value = Bytes::from(round.to_be_bytes().to_vec());
+        let changes = vec![(key.clone(), Some(value))];
+        store.apply(StoreBatch { changes, position: Some(position(round)) }).unwrap();
+        store.sync().unwrap();
+        assert_eq!(engine.take_set_aside(TASK, "s"), None);
+    }
+}

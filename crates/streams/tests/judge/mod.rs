@@ -190,14 +190,8 @@ impl Judge {
     /// Each input's effect once, in the order of its key.
     pub(crate) async fn assert_effects(&self) {
         let (expected, found) = (self.expected().await, self.found().await);
-        let differ = |wrong: String| panic!("not each effect once and in order: {wrong}");
-        for (key, expected) in &expected.0 {
-            if found.0.get(key) != Some(expected) {
-                differ(format!("{key}: {:?}, and should be {expected:?}", found.0.get(key)));
-            }
-        }
-        assert_eq!(found.1, expected.1);
-        assert_eq!(found.0.len(), expected.0.len());
+        assert_same(&found.0, &expected.0);
+        assert_same(&found.1, &expected.1);
     }
 
     /// The group's positions are behind the last record of each partition that is read, and not beyond its end.
@@ -274,6 +268,23 @@ impl Judge {
             }
         }
         found
+    }
+}
+
+/// Says where the first difference is instead of printing everything.
+#[track_caller]
+fn assert_same<T: PartialEq + std::fmt::Debug>(found: &BTreeMap<String, Vec<T>>, expected: &BTreeMap<String, Vec<T>>) {
+    assert!(found.keys().eq(expected.keys()), "{:?}, and should be {:?}", found.keys(), expected.keys());
+    for ((key, found), expected) in found.iter().zip(expected.values()) {
+        let equal = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
+        assert!(
+            (found.len(), equal) == (expected.len(), expected.len()),
+            "{key}: not each effect once and in order: after {equal} of {} comes {:?}, and should come {:?} ({} in all)",
+            expected.len(),
+            found.get(equal),
+            expected.get(equal),
+            found.len()
+        );
     }
 }
 
