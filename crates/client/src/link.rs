@@ -227,8 +227,15 @@ async fn agree(transport: &mut Box<dyn Transport>, client_id: &str) -> Result<Ve
         let body = answer.slice(answer.len().min(4)..);
         let code = body.first_chunk::<2>().map(|code| ErrorCode::from_wire(i16::from_be_bytes(*code)));
         let is_too_new = code == Some(ErrorCode::UnsupportedVersion) && version > 0;
-        let response = ApiVersionsResponse::decode(&mut Reader::new(body), if is_too_new { 0 } else { version })
-            .map_err(|error| Lost::unsent(format!("the broker's versions cannot be read: {error}")))?;
+        let response = match ApiVersionsResponse::decode(&mut Reader::new(body), if is_too_new { 0 } else { version }) {
+            Ok(response) => response,
+            // librdkafka's mock cluster knows version 3, and says so in a form that is that of no version.
+            Err(_) if is_too_new => {
+                version = if version > 3 { 3 } else { 0 };
+                continue;
+            }
+            Err(error) => return Err(Lost::unsent(format!("the broker's versions cannot be read: {error}"))),
+        };
         if is_too_new {
             version = Versions::from_response(&response).choose(ApiKey::ApiVersions, 0..=version - 1).unwrap_or(0);
             continue;
