@@ -284,7 +284,7 @@ impl Task {
         let mut queues = Vec::new();
         for index in &subtopology.nodes {
             let Some(NodeKind::Source { topics }) = graph.nodes.get(*index).map(|node| &node.kind) else { continue };
-            for topic in topics {
+            for topic in topics.names() {
                 let topic = if graph.repartition_topics.contains_key(topic) {
                     surroundings.internal_topic(topic.as_str())
                 } else {

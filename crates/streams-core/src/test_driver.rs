@@ -57,6 +57,9 @@ const DELETE_RETENTION_MS: i64 = 24 * 60 * 60 * 1000;
 /// Runs a topology; see the module.
 pub struct TestDriver {
     topology: Topology,
+    /// What patterns may match.
+    topics: BTreeSet<TopicName>,
+    partitions: i32,
     layout: Layout,
     surroundings: Surroundings,
     world: Rc<RefCell<World>>,
@@ -80,6 +83,7 @@ pub struct TestDriverBuilder {
     engine: Box<dyn StoreEngine>,
     on_failure: FailureHandler,
     max_message_bytes: BTreeMap<TopicName, usize>,
+    topics: BTreeSet<TopicName>,
 }
 
 /// What happened to a commit whose answer is lost.
@@ -267,33 +271,30 @@ impl TestDriverBuilder {
         self
     }
 
+    /// Topics that are there from the start, besides those that the topology names: for sources that read by a pattern.
+    #[must_use]
+    pub fn topics(self, topics: impl IntoIterator<Item = impl Into<TopicName>>) -> Self {
+        Self { topics: topics.into_iter().map(Into::into).collect(), ..self }
+    }
+
     /// Starts it.
+    ///
+    /// Panics: if two sources match one of the topics.
     #[must_use]
     pub fn start(self) -> TestDriver {
-        let layout =
-            self.topology.layout(Some("test"), |_| Some(self.partitions)).expect("every topic has partitions here");
-        let mut surroundings = Surroundings {
+        let surroundings = Surroundings {
             application_id: Some("test".to_owned()),
             on_failure: self.on_failure,
             max_message_bytes: self.max_message_bytes,
             ..Surroundings::default()
         };
-        let mut world = World::default();
-        let mut create = |topic: &TopicName, partitions: i32| {
-            surroundings.partitions.insert(topic.clone(), partitions);
-            world.partition(&TopicPartition::new(topic.clone(), partitions - 1));
-        };
-        for topic in self.topology.source_topics().iter().chain(&self.topology.sink_topics()) {
-            create(topic, self.partitions);
-        }
-        for topic in &layout.internal_topics {
-            create(&topic.name, topic.partitions);
-        }
         let mut driver = TestDriver {
             topology: self.topology,
-            layout,
+            topics: self.topics,
+            partitions: self.partitions,
+            layout: Layout { internal_topics: Vec::new(), sources: Vec::new(), tasks: Vec::new() },
             surroundings,
-            world: Rc::new(RefCell::new(world)),
+            world: Rc::default(),
             engine: self.engine,
             commit: CommitMachine::new(self.guarantee),
             tasks: BTreeMap::new(),
@@ -303,6 +304,7 @@ impl TestDriverBuilder {
             lost_answer: None,
             restored: 0,
         };
+        driver.lay_out();
         driver.start_tasks();
         driver
     }
@@ -325,6 +327,35 @@ impl TestDriver {
             engine: Box::new(MemoryEngine::default()),
             on_failure: FailureHandler::default(),
             max_message_bytes: BTreeMap::new(),
+            topics: BTreeSet::new(),
+        }
+    }
+
+    /// Makes a topic that a source reads by its pattern, as an application finds it while it runs: what is open is committed, and the tasks
+    /// are taken over anew.
+    ///
+    /// Panics: if a processor fails, or two sources match the topic.
+    pub fn create_topic(&mut self, topic: impl Into<TopicName>) {
+        self.commit();
+        self.topics.insert(topic.into());
+        self.lay_out();
+        // Nothing is open, so this is no more than giving the tasks up and taking them again.
+        self.crash_now();
+        self.run_or_panic();
+    }
+
+    /// Finds what the sources read, and makes the topics that are not there.
+    fn lay_out(&mut self) {
+        let found = self.topology.with_topics(Some("test"), &self.topics);
+        self.topology = found.unwrap_or_else(|error| panic!("{error}"));
+        let layout = self.topology.layout(Some("test"), |_| Some(self.partitions));
+        self.layout = layout.expect("every topic has partitions here");
+        let (sources, sinks) = (self.topology.source_topics(), self.topology.sink_topics());
+        let internal = self.layout.internal_topics.iter().map(|topic| (&topic.name, topic.partitions));
+        let mut world = self.world.borrow_mut();
+        for (topic, partitions) in sources.iter().chain(&sinks).map(|topic| (topic, self.partitions)).chain(internal) {
+            self.surroundings.partitions.insert(topic.clone(), partitions);
+            world.partition(&TopicPartition::new(topic.clone(), partitions - 1));
         }
     }
 

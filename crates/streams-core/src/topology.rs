@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use atonce_kernel::{TopicName, TopicPartition};
+use regex::Regex;
 
 use crate::failure::FailureHandler;
 use crate::processor::AnyNode;
@@ -88,6 +89,16 @@ pub enum TopologyError {
         /// The topic.
         topic: TopicName,
     },
+    /// A pattern that cannot be read.
+    #[error("{node}: \"{pattern}\" is no pattern of topics: {reason}")]
+    IllegalPattern {
+        /// The node.
+        node: String,
+        /// The pattern.
+        pattern: String,
+        /// Why not.
+        reason: String,
+    },
     /// Streams of two builders in one.
     #[error("{node} joins streams of two builders: make both with one")]
     TwoBuilders {
@@ -150,10 +161,64 @@ impl Surroundings {
     }
 }
 
+/// What a source reads.
+#[derive(Clone)]
+pub(crate) enum SourceTopics {
+    Named(Vec<TopicName>),
+    /// Whatever matches, once it is there: `found` holds what is there now.
+    Matching {
+        pattern: TopicPattern,
+        found: Vec<TopicName>,
+    },
+}
+
+impl SourceTopics {
+    /// The topics that are read now.
+    pub(crate) fn names(&self) -> &[TopicName] {
+        match self {
+            Self::Named(topics) => topics,
+            Self::Matching { found, .. } => found,
+        }
+    }
+
+    /// Whether it reads a topic of this name, should there be one.
+    fn reads(&self, topic: &TopicName) -> bool {
+        match self {
+            Self::Named(topics) => topics.contains(topic),
+            Self::Matching { pattern, .. } => pattern.matches(topic.as_str()),
+        }
+    }
+}
+
+/// A regular expression that the whole of a topic's name must match. It is read in linear time, whatever it is: no look-around and no
+/// references back.
+#[derive(Clone, Debug)]
+pub(crate) struct TopicPattern {
+    text: String,
+    whole: Regex,
+}
+
+impl TopicPattern {
+    /// Errors: the text is no regular expression; says why not.
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
+        // By itself first: "a)(b" would become one by what is put around it.
+        Regex::new(text).map_err(|error| error.to_string())?;
+        let whole = Regex::new(&format!("^(?:{text})$")).map_err(|error| error.to_string())?;
+        Ok(Self { text: text.to_owned(), whole })
+    }
+
+    fn matches(&self, topic: &str) -> bool {
+        self.whole.is_match(topic)
+    }
+}
+
+/// Kafka's own topics, which no pattern means.
+const KAFKAS_TOPICS: [&str; 3] = ["__consumer_offsets", "__transaction_state", "__share_group_state"];
+
 #[derive(Clone)]
 pub(crate) enum NodeKind {
     Source {
-        topics: Vec<TopicName>,
+        topics: SourceTopics,
     },
     Processor {
         stores: Vec<usize>,
@@ -197,9 +262,12 @@ impl Topology {
                 let Some(node) = graph.nodes.get(index) else { continue };
                 let name = &node.name;
                 let _ = match &node.kind {
-                    NodeKind::Source { topics } => {
+                    NodeKind::Source { topics: SourceTopics::Named(topics) } => {
                         let topics: Vec<&str> = topics.iter().map(TopicName::as_str).collect();
                         writeln!(text, "    Source: {name} (topics: [{}])", topics.join(", "))
+                    }
+                    NodeKind::Source { topics: SourceTopics::Matching { pattern, .. } } => {
+                        writeln!(text, "    Source: {name} (topics: {})", pattern.text)
                     }
                     NodeKind::Processor { stores } => {
                         let stores: Vec<&str> =
@@ -230,12 +298,68 @@ impl Topology {
         text
     }
 
-    /// The topics that are read and are not the application's own.
+    /// Whether any source reads topics by a pattern: which those are, [`with_topics`](Self::with_topics) says.
+    #[must_use]
+    pub fn has_patterns(&self) -> bool {
+        self.graph.sources().any(|(_, topics)| matches!(topics, SourceTopics::Matching { .. }))
+    }
+
+    /// This topology, in which each source that has a pattern reads those of the topics `existing` that match it; never Kafka's own topics,
+    /// and never those of the application, which would feed itself.
+    ///
+    /// Errors: a topic matches the patterns of two sources.
+    pub fn with_topics<'topic>(
+        &self,
+        application_id: Option<&str>,
+        existing: impl IntoIterator<Item = &'topic TopicName>,
+    ) -> Result<Self, LayoutError> {
+        let own = self.own_topics(application_id);
+        let mut graph = self.graph.again();
+        for node in &mut graph.nodes {
+            if let NodeKind::Source { topics: SourceTopics::Matching { found, .. } } = &mut node.kind {
+                found.clear();
+            }
+        }
+        for topic in existing.into_iter().collect::<BTreeSet<_>>() {
+            // One that is named as a repartition topic is here, before it has its full name, would be taken for it.
+            let is_own = own.contains(topic) || graph.repartition_topics.contains_key(topic);
+            if is_own || KAFKAS_TOPICS.contains(&topic.as_str()) {
+                continue;
+            }
+            let mut reader: Option<String> = None;
+            for node in &mut graph.nodes {
+                let NodeKind::Source { topics } = &mut node.kind else { continue };
+                if !topics.reads(topic) {
+                    continue;
+                }
+                if let Some(other) = reader.replace(node.name.clone()) {
+                    return Err(LayoutError::MatchedTwice { topic: topic.clone(), node: node.name.clone(), other });
+                }
+                if let SourceTopics::Matching { found, .. } = topics {
+                    found.push(topic.clone());
+                }
+            }
+        }
+        Ok(Self { graph: Arc::new(graph) })
+    }
+
+    /// The full names of the topics that this application makes itself, whether they are there or not.
+    #[must_use]
+    pub fn own_topics(&self, application_id: Option<&str>) -> BTreeSet<TopicName> {
+        let surroundings =
+            Surroundings { application_id: application_id.map(str::to_owned), ..Surroundings::default() };
+        let repartition = self.graph.repartition_topics.keys().map(|topic| surroundings.internal_topic(topic.as_str()));
+        let logged = self.graph.stores.iter().filter(|store| store.has_changelog);
+        let changelogs = logged.map(|store| surroundings.internal_topic(&format!("{}-changelog", store.name)));
+        repartition.chain(changelogs).collect()
+    }
+
+    /// The topics that are read and are not the application's own; of patterns, those that were found.
     #[must_use]
     pub fn source_topics(&self) -> BTreeSet<TopicName> {
         let graph = &*self.graph;
         let sources = graph.nodes.iter().flat_map(|node| match &node.kind {
-            NodeKind::Source { topics } => topics.as_slice(),
+            NodeKind::Source { topics } => topics.names(),
             NodeKind::Processor { .. } | NodeKind::Sink { .. } => &[],
         });
         sources.filter(|topic| !graph.repartition_topics.contains_key(*topic)).cloned().collect()
@@ -271,6 +395,32 @@ impl Topology {
 }
 
 impl Graph {
+    /// The same graph, to be changed.
+    fn again(&self) -> Self {
+        let nodes = self.nodes.iter().map(|node| GraphNode {
+            name: node.name.clone(),
+            kind: node.kind.clone(),
+            parents: node.parents.clone(),
+            children: node.children.clone(),
+            supplier: Arc::clone(&node.supplier),
+        });
+        Self {
+            nodes: nodes.collect(),
+            stores: self.stores.clone(),
+            repartition_topics: self.repartition_topics.clone(),
+            subtopologies: self.subtopologies.clone(),
+            children: self.children.clone(),
+        }
+    }
+
+    /// The sources, and what they read.
+    fn sources(&self) -> impl Iterator<Item = (&GraphNode, &SourceTopics)> {
+        self.nodes.iter().filter_map(|node| match &node.kind {
+            NodeKind::Source { topics } => Some((node, topics)),
+            NodeKind::Processor { .. } | NodeKind::Sink { .. } => None,
+        })
+    }
+
     /// Nodes below each node, itself included, by paths: what Kafka orders a description by.
     fn sizes(&self) -> Vec<usize> {
         let mut sizes = vec![1_usize; self.nodes.len()];
@@ -359,7 +509,7 @@ impl Graph {
             }
             match &node.kind {
                 NodeKind::Source { topics } => {
-                    for topic in topics {
+                    for topic in topics.names() {
                         if !is_topic_name(topic.as_str()) {
                             return Err(TopologyError::IllegalName { node: name, name: topic.to_string() });
                         }
@@ -381,7 +531,16 @@ impl Graph {
                 NodeKind::Processor { .. } => {}
             }
         }
-        if read_by.is_empty() {
+        for (topic, node) in &read_by {
+            // Repartition topics have other names once they are there.
+            let is_own = self.repartition_topics.contains_key(*topic);
+            let matching = self.sources().find(|(other, topics)| other.name != **node && topics.reads(topic));
+            if let (false, Some((other, _))) = (is_own, matching) {
+                let (topic, node, other) = ((*topic).clone(), other.name.clone(), (*node).to_owned());
+                return Err(TopologyError::TopicReadTwice { topic, node, other });
+            }
+        }
+        if self.sources().next().is_none() {
             return Err(TopologyError::NoSource);
         }
         for (index, store) in self.stores.iter().enumerate() {
@@ -401,37 +560,28 @@ impl Graph {
 
     /// A topic that is written by what reads it, over however many subtopologies.
     fn check_cycles(&self) -> Result<(), TopologyError> {
-        let topics = |subtopology: &Subtopology, is_source: bool| -> Vec<(usize, TopicName)> {
-            let nodes = subtopology.nodes.iter();
-            nodes
-                .flat_map(|index| {
-                    let topics = match self.nodes.get(*index).map(|node| &node.kind) {
-                        Some(NodeKind::Source { topics }) if is_source => topics.as_slice(),
-                        Some(NodeKind::Sink { topic }) if !is_source => topic.as_slice(),
-                        Some(NodeKind::Source { .. } | NodeKind::Sink { .. } | NodeKind::Processor { .. }) | None => {
-                            &[]
-                        }
-                    };
-                    topics.iter().map(|topic| (*index, topic.clone()))
-                })
-                .collect()
+        let nodes = |subtopology: &Subtopology| -> Vec<&GraphNode> {
+            subtopology.nodes.iter().filter_map(|index| self.nodes.get(*index)).collect()
+        };
+        let reads = |subtopology: &Subtopology, topic: &TopicName| {
+            nodes(subtopology).into_iter().any(|node| match &node.kind {
+                NodeKind::Source { topics: topics @ SourceTopics::Named(_) } => topics.reads(topic),
+                // A pattern never means the application's own topics.
+                NodeKind::Source { topics } => !self.repartition_topics.contains_key(topic) && topics.reads(topic),
+                NodeKind::Processor { .. } | NodeKind::Sink { .. } => false,
+            })
         };
         for start in &self.subtopologies {
-            let mut reached: BTreeSet<TopicName> = BTreeSet::new();
-            let read: BTreeSet<TopicName> = topics(start, true).into_iter().map(|(_, topic)| topic).collect();
+            let mut reached: BTreeSet<&TopicName> = BTreeSet::new();
             let mut open: Vec<&Subtopology> = vec![start];
             while let Some(subtopology) = open.pop() {
-                for (sink, topic) in topics(subtopology, false) {
-                    if read.contains(&topic) {
-                        let node = self.nodes.get(sink).map(|node| node.name.clone()).unwrap_or_default();
-                        return Err(TopologyError::Cycle { node, topic });
+                for node in nodes(subtopology) {
+                    let NodeKind::Sink { topic: Some(topic) } = &node.kind else { continue };
+                    if reads(start, topic) {
+                        return Err(TopologyError::Cycle { node: node.name.clone(), topic: topic.clone() });
                     }
-                    if reached.insert(topic.clone()) {
-                        open.extend(
-                            self.subtopologies
-                                .iter()
-                                .filter(|next| topics(next, true).iter().any(|(_, source)| *source == topic)),
-                        );
+                    if reached.insert(topic) {
+                        open.extend(self.subtopologies.iter().filter(|next| reads(next, topic)));
                     }
                 }
             }
@@ -498,6 +648,16 @@ pub enum LayoutError {
         /// The topic.
         topic: TopicName,
     },
+    /// A topic that two sources read: which of them moves the position?
+    #[error("topic {topic} matches what {node} reads, and what {other} reads already: make the patterns apart")]
+    MatchedTwice {
+        /// The topic.
+        topic: TopicName,
+        /// The second source.
+        node: String,
+        /// The first.
+        other: String,
+    },
 }
 
 /// Topics, partitions and tasks of a topology on a given cluster.
@@ -507,7 +667,7 @@ pub struct Layout {
     pub internal_topics: Vec<InternalTopic>,
     /// The topics of each subtopology's sources, with their full names and partitions, by the subtopology's number.
     pub sources: Vec<BTreeMap<TopicName, i32>>,
-    /// The tasks of each subtopology: as many as the source with the most partitions has.
+    /// The tasks of each subtopology: as many as the source with the most partitions has; none while no topic matches its patterns.
     pub tasks: Vec<i32>,
 }
 
@@ -528,7 +688,7 @@ impl Layout {
                     match &node.kind {
                         NodeKind::Sink { topic: Some(topic) } => {
                             let Some(wanted) = graph.repartition_topics.get(topic) else { continue };
-                            let partitions = repartition.entry(topic).or_insert(1);
+                            let partitions = repartition.entry(topic).or_insert(0);
                             *partitions = wanted.partitions.unwrap_or(width.max(*partitions));
                         }
                         NodeKind::Sink { topic: None } | NodeKind::Source { .. } | NodeKind::Processor { .. } => {}
@@ -537,7 +697,8 @@ impl Layout {
             }
         }
         let mut layout = Self { internal_topics: Vec::new(), sources: Vec::new(), tasks: Vec::new() };
-        for (topic, partitions) in &repartition {
+        // Above a topic without partitions, no topic has matched yet.
+        for (topic, partitions) in repartition.iter().filter(|(_, partitions)| **partitions > 0) {
             layout.internal_topics.push(InternalTopic {
                 name: surroundings.internal_topic(topic.as_str()),
                 partitions: *partitions,
@@ -549,7 +710,7 @@ impl Layout {
             let mut sources = BTreeMap::new();
             for node in subtopology.nodes.iter().filter_map(|index| graph.nodes.get(*index)) {
                 let NodeKind::Source { topics } = &node.kind else { continue };
-                for topic in topics {
+                for topic in topics.names() {
                     match repartition.get(topic) {
                         Some(partitions) => sources.insert(surroundings.internal_topic(topic.as_str()), *partitions),
                         None => sources.insert(topic.clone(), partitions_of(topic).unwrap_or(0)),
@@ -557,7 +718,7 @@ impl Layout {
                 }
             }
             for store in subtopology.stores.iter().filter_map(|index| graph.stores.get(*index)) {
-                if store.has_changelog {
+                if store.has_changelog && tasks > 0 {
                     layout.internal_topics.push(InternalTopic {
                         name: surroundings.internal_topic(&format!("{}-changelog", store.name)),
                         partitions: tasks,
@@ -602,12 +763,12 @@ impl Graph {
         repartition: &BTreeMap<&TopicName, i32>,
         partitions_of: &impl Fn(&TopicName) -> Option<i32>,
     ) -> Result<i32, LayoutError> {
-        let mut width = 1;
+        let mut width = 0;
         for node in subtopology.nodes.iter().filter_map(|index| self.nodes.get(*index)) {
             let NodeKind::Source { topics } = &node.kind else { continue };
-            for topic in topics {
+            for topic in topics.names() {
                 let partitions = if self.repartition_topics.contains_key(topic) {
-                    repartition.get(topic).copied().unwrap_or(1)
+                    repartition.get(topic).copied().unwrap_or(0)
                 } else {
                     partitions_of(topic)
                         .ok_or_else(|| LayoutError::NoTopic { node: node.name.clone(), topic: topic.clone() })?

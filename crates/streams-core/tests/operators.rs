@@ -473,3 +473,17 @@ fn scans_by_prefix_and_range_go_both_ways_over_what_is_committed_and_what_is_not
         ],
     );
 }
+
+#[test]
+fn a_topic_that_comes_later_joins_by_its_pattern_and_counts_go_on() {
+    let builder = TopologyBuilder::new();
+    builder.stream_of_pattern::<Text, Text>("in-.*").group_by_key().count(store("counts")).to_stream().to("out");
+    let mut driver = TestDriver::builder(&builder.build().unwrap()).topics(["in-a", "other"]).start();
+    driver.input("in-a").send(text("k"), text("x"));
+    driver.create_topic("in-b");
+    driver.input("in-b").send(text("k"), text("y"));
+    driver.input("in-a").send(text("k"), text("z"));
+    driver.commit();
+    let out = driver.output::<String, i64>("out");
+    out.assert_committed([("k", 1), ("k", 2), ("k", 3)]);
+}

@@ -22,7 +22,8 @@ use atonce_kernel::TopicName;
 use crate::processor::AnyNode;
 use crate::store::{KeyValueStore, StoreHandle};
 use crate::topology::{
-    Graph, GraphNode, NodeKind, RepartitionTopic, StoreSpecification, Surroundings, Topology, TopologyError,
+    Graph, GraphNode, NodeKind, RepartitionTopic, SourceTopics, StoreSpecification, Surroundings, TopicPattern,
+    Topology, TopologyError,
 };
 use crate::wire::Wire;
 
@@ -174,6 +175,35 @@ impl TopologyBuilder {
     /// those that have one.
     pub fn stream_of<K: Wire, V: Wire>(&self, topics: impl IntoIterator<Item = impl Into<TopicName>>) -> KStream<K, V> {
         let topics = topics.into_iter().map(Into::into).collect();
+        self.source(SourceTopics::Named(topics))
+    }
+
+    /// The records of all topics whose names match a regular expression as a whole: those that are there at the start, and those that are made
+    /// later, which join by a rebalance. The expression is Rust's, without look-around and references back. Kafka's own topics and the
+    /// application's never match.
+    ///
+    /// ```
+    /// # use atonce_streams_core::*;
+    /// let builder = TopologyBuilder::new();
+    /// builder.stream_of_pattern::<String, String>("orders-.*").to("all-orders");
+    /// let text = builder.build()?.describe();
+    /// assert!(text.contains("Source: KSTREAM-SOURCE-0000000000 (topics: orders-.*)"));
+    /// # Ok::<(), TopologyError>(())
+    /// ```
+    pub fn stream_of_pattern<K: Wire, V: Wire>(&self, pattern: &str) -> KStream<K, V> {
+        let topics = match TopicPattern::new(pattern) {
+            Ok(pattern) => SourceTopics::Matching { pattern, found: Vec::new() },
+            Err(reason) => {
+                let mut building = self.shared.borrow_mut();
+                let node = format!("KSTREAM-SOURCE-{:010}", building.next_name);
+                building.refuse(TopologyError::IllegalPattern { node, pattern: pattern.to_owned(), reason });
+                SourceTopics::Named(Vec::new())
+            }
+        };
+        self.source(topics)
+    }
+
+    fn source<K: Wire, V: Wire>(&self, topics: SourceTopics) -> KStream<K, V> {
         let mut building = self.shared.borrow_mut();
         let name = building.generate("KSTREAM-SOURCE");
         let node = nodes::add_source::<K, V>(&mut building, name, topics);
@@ -191,7 +221,7 @@ impl TopologyBuilder {
         };
         let source = building.generate("KSTREAM-SOURCE");
         let name = building.generate("KTABLE-SOURCE");
-        let source = nodes::add_source::<K, Option<V>>(&mut building, source, vec![topic]);
+        let source = nodes::add_source::<K, Option<V>>(&mut building, source, SourceTopics::Named(vec![topic]));
         let wants_old = WantsOld::default();
         let node =
             nodes::add_table::<K, V, Option<V>>(&mut building, name, (store, generated), source, &wants_old, |value| {

@@ -14,10 +14,10 @@ use crate::partitioner::partition_for_key;
 use crate::processor::{Context, Node, ProcessorError, SourceNode, any_node, any_source};
 use crate::record::{OutputRecord, Record, SourceRecord};
 use crate::store::{StoreError, TaskStore};
-use crate::topology::{NodeKind, RepartitionTopic, Surroundings, is_topic_name};
+use crate::topology::{NodeKind, RepartitionTopic, SourceTopics, Surroundings, is_topic_name};
 use crate::wire::Wire;
 
-pub(super) fn add_source<K: Wire, V: Wire>(building: &mut Building, name: String, topics: Vec<TopicName>) -> usize {
+pub(super) fn add_source<K: Wire, V: Wire>(building: &mut Building, name: String, topics: SourceTopics) -> usize {
     let kind = NodeKind::Source { topics };
     building.add(name, kind, &[], |_| any_source(Source::<K, V> { types: PhantomData }))
 }
@@ -71,7 +71,7 @@ pub(super) fn add_repartition<K: Wire, V: Wire>(
     let kind = NodeKind::Processor { stores: Vec::new() };
     let filter = building.add(filter, kind, &[parent], |_| any_node(DropNullKeys::<K, V> { types: PhantomData }));
     add_sink::<K, V>(building, sink, topic.clone(), filter, true);
-    add_source::<K, V>(building, source, vec![topic])
+    add_source::<K, V>(building, source, SourceTopics::Named(vec![topic]))
 }
 
 /// The node that keeps a table's last values. `into` says which of what comes in deletes.

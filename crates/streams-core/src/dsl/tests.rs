@@ -1,4 +1,9 @@
+use std::collections::BTreeSet;
+
+use atonce_kernel::TopicPartition;
+
 use super::*;
+use crate::task::TaskId;
 
 fn words(line: String) -> Vec<String> {
     line.split_whitespace().map(String::from).collect()
@@ -272,4 +277,94 @@ fn internal_topics_have_kafkas_names_configs_and_the_sources_partitions() {
     assert_eq!(tasks, ["0_0", "0_1", "0_2", "1_0", "1_1", "1_2"]);
     let error = topology.layout(Some("app"), |_| None).unwrap_err().to_string();
     assert_eq!(error, "KSTREAM-SOURCE-0000000000 reads topic lines, which does not exist: create it first");
+}
+
+#[test]
+fn a_pattern_reads_what_matches_as_a_whole_and_is_described_as_kafka_does() {
+    let builder = TopologyBuilder::new();
+    builder
+        .stream_of_pattern::<String, String>("orders-(eu|us)")
+        .group_by_key()
+        .count(store("counts"))
+        .to_stream()
+        .to("out");
+    builder.stream_of_pattern::<String, String>("p.y").for_each(|_, _| {});
+    let topology = builder.build().unwrap();
+    assert!(topology.has_patterns());
+    let text = topology.describe();
+    for line in [
+        "    Source: KSTREAM-SOURCE-0000000000 (topics: orders-(eu|us))",
+        "    Source: KSTREAM-SOURCE-0000000004 (topics: p.y)",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\nis not in\n{text}");
+    }
+
+    // Nothing matches yet: no tasks, and no topics of the application's own.
+    let existing = ["my-orders-eu", "orders-eu-2", "__consumer_offsets"].map(TopicName::from);
+    let before = topology.with_topics(Some("app"), &existing).unwrap();
+    let layout = before.layout(Some("app"), |_| Some(3)).unwrap();
+    assert_eq!((layout.tasks.clone(), layout.internal_topics.len()), (vec![0, 0], 0));
+    assert_eq!(layout.task_ids(), []);
+
+    let existing = ["orders-us", "pay", "orders-eu", "p+y"].map(TopicName::from);
+    let after = before.with_topics(Some("app"), &existing).unwrap();
+    assert_eq!(after.describe(), text, "what is found does not show");
+    let layout = after.layout(Some("app"), |topic| Some(if topic.as_str() == "orders-us" { 5 } else { 2 })).unwrap();
+    assert_eq!(layout.tasks, [5, 2]);
+    assert_eq!(layout.internal_topics.iter().map(|topic| topic.partitions).collect::<Vec<_>>(), [5]);
+    let read = |partition| layout.partitions_of(TaskId { subtopology: 0, partition });
+    assert_eq!(read(1), [TopicPartition::new("orders-eu", 1), TopicPartition::new("orders-us", 1)]);
+    assert_eq!(read(4), [TopicPartition::new("orders-us", 4)]);
+    // One that is gone is not read any more.
+    let less = after.with_topics(Some("app"), &existing[..1]).unwrap();
+    assert_eq!(less.source_topics(), BTreeSet::from([TopicName::from("orders-us")]));
+}
+
+#[test]
+fn a_pattern_never_means_the_applications_own_topics() {
+    let builder = TopologyBuilder::new();
+    builder
+        .stream_of_pattern::<String, String>(".*")
+        .group_by(|_, word| word.clone())
+        .count(store("counts"))
+        .to_stream()
+        .for_each(|_, _| {});
+    let topology = builder.build().unwrap();
+    let existing =
+        ["app-counts-repartition", "app-counts-changelog", "counts-repartition", "words"].map(TopicName::from);
+    let found = topology.with_topics(Some("app"), &existing).unwrap();
+    assert_eq!(found.source_topics(), BTreeSet::from(["words"].map(TopicName::from)));
+}
+
+#[test]
+fn patterns_that_cannot_work_are_refused() {
+    let builder = TopologyBuilder::new();
+    builder.stream_of_pattern::<String, String>("a(").to("out");
+    let error = builder.build().unwrap_err().to_string();
+    assert!(error.starts_with("KSTREAM-SOURCE-0000000000: \"a(\" is no pattern of topics: "), "{error}");
+    let builder = TopologyBuilder::new();
+    builder.stream_of_pattern::<String, String>("a)(b").to("out");
+    assert!(matches!(builder.build(), Err(TopologyError::IllegalPattern { .. })));
+
+    let builder = TopologyBuilder::new();
+    builder.stream::<String, String>("orders").for_each(|_, _| {});
+    builder.stream_of_pattern::<String, String>("ord.*").for_each(|_, _| {});
+    let error = builder.build().unwrap_err();
+    let expected = ("orders".into(), "KSTREAM-SOURCE-0000000002".to_owned(), "KSTREAM-SOURCE-0000000000".to_owned());
+    assert_eq!(error, TopologyError::TopicReadTwice { topic: expected.0, node: expected.1, other: expected.2 });
+
+    let builder = TopologyBuilder::new();
+    builder.stream_of_pattern::<String, String>("o.*").to("out");
+    let error = builder.build().unwrap_err();
+    assert_eq!(error, TopologyError::Cycle { node: "KSTREAM-SINK-0000000001".into(), topic: "out".into() });
+
+    let builder = TopologyBuilder::new();
+    builder.stream_of_pattern::<String, String>("a.*").for_each(|_, _| {});
+    builder.stream_of_pattern::<String, String>(".*b").for_each(|_, _| {});
+    let topology = builder.build().unwrap();
+    let error = topology.with_topics(None, &["ac".into(), "ab".into()]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "topic ab matches what KSTREAM-SOURCE-0000000002 reads, and what KSTREAM-SOURCE-0000000000 reads already: make the patterns apart"
+    );
 }
