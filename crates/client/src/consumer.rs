@@ -823,6 +823,23 @@ impl Consumer {
         self.host.wake();
     }
 
+    /// Wants other topics from now on: the member of a classic group joins again, by way of `Revoking`, and its group divides anew.
+    ///
+    /// Errors: it is no member of a classic group, or was subscribed with a pattern.
+    pub fn resubscribe<T: Into<TopicName>>(
+        &mut self,
+        topics: impl IntoIterator<Item = T>,
+    ) -> Result<(), ConsumerError> {
+        let is_classic = matches!(&self.host.lock().membership, Some(Member::Classic(_)));
+        if !is_classic {
+            return Err(ConsumerError::WrongKind { call: "resubscribe", how: "is no member of a classic group" });
+        }
+        let topics: BTreeSet<TopicName> = topics.into_iter().map(Into::into).collect();
+        self.host.set_topics(topics.into_iter().collect());
+        self.enforce_rebalance();
+        Ok(())
+    }
+
     /// Ends. A dynamic member leaves the group; a static one stays in it until its session ends, so that it can come back.
     pub async fn close(self) -> Result<(), ConsumerError> {
         let is_static = self.host.settings.instance_id.is_some();

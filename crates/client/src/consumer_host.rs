@@ -54,7 +54,7 @@ pub(crate) struct ConsumerHost {
     pub(crate) call_lane: Lane,
     /// What is read as a member of the group; nothing for a consumer by assignment.
     pub(crate) interest: Option<Interest>,
-    pub(crate) topics: Vec<TopicName>,
+    topics: Mutex<Vec<TopicName>>,
     inner: Mutex<Inner>,
     work: Notify,
     change: Notify,
@@ -118,10 +118,10 @@ impl ConsumerHost {
             call_lane: cluster.new_lane(),
             cluster,
             settings,
-            topics: match &interest {
+            topics: Mutex::new(match &interest {
                 Some(Interest::Topics(topics)) => topics.clone(),
                 Some(Interest::Pattern(_)) | None => Vec::new(),
-            },
+            }),
             interest,
             inner: Mutex::new(inner),
             work: Notify::new(),
@@ -133,6 +133,16 @@ impl ConsumerHost {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The topics that this member of a classic group wants, now.
+    pub(crate) fn topics(&self) -> Vec<TopicName> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on it wants these, and says so when it joins again.
+    pub(crate) fn set_topics(&self, topics: Vec<TopicName>) {
+        *self.topics.lock().unwrap_or_else(PoisonError::into_inner) = topics;
     }
 
     /// Wakes the driver.
@@ -464,7 +474,7 @@ impl ConsumerHost {
         }
         if watch {
             self.spawn(completions, async |host| {
-                let _ = host.cluster.refresh(Some(&host.topics)).await;
+                let _ = host.cluster.refresh(Some(&host.topics())).await;
                 Completion::Watched
             });
         }
@@ -521,7 +531,7 @@ impl ConsumerHost {
                     }
                 }
             }
-            Completion::Assigned { result } => inner.handle_divided(now, &self.topics, result),
+            Completion::Assigned { result } => inner.handle_divided(now, &self.topics(), result),
             Completion::LookedUp { lookups, result: Ok(found) } => {
                 for lookup in &lookups {
                     inner.fetcher.handle_lookup(lookup, found.get(&lookup.topic_partition).copied());
@@ -540,8 +550,9 @@ impl ConsumerHost {
             }
             Completion::Watched => {
                 inner.is_watching = false;
-                let topics = self.counts(&self.topics);
-                inner.handle_watched(now, &self.topics, &topics);
+                let wanted = self.topics();
+                let topics = self.counts(&wanted);
+                inner.handle_watched(now, &wanted, &topics);
             }
         }
     }

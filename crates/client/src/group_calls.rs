@@ -233,7 +233,7 @@ impl ConsumerHost {
         };
         let protocol = |assignor: &Arc<dyn Assignor>| {
             let subscription = Subscription {
-                topics: self.topics.clone(),
+                topics: self.topics(),
                 userdata: assignor.userdata_after(last),
                 owned: owned.clone(),
                 generation_id,
