@@ -387,8 +387,10 @@ impl Membership {
             self.slot = Slot::Free;
             self.has_abandoned_join = true;
         }
+        // A static member whose first JoinGroup is out may be a member already, under an id that it has not heard of: it leaves by its name.
+        let may_be_member = self.has_abandoned_join && self.config.instance_id.is_some();
         let is_member = !self.member_id.as_str().is_empty();
-        self.wants_to_leave = leave && is_member;
+        self.wants_to_leave = leave && (is_member || may_be_member);
         self.state = if self.wants_to_leave { State::Leaving } else { State::Closed };
     }
 

@@ -275,6 +275,17 @@ fn closing_does_not_wait_for_a_group_that_holds_its_join() {
 }
 
 #[test]
+fn a_static_member_that_is_closed_before_it_knows_its_id_leaves_by_its_name() {
+    for (instance_id, expected) in [(Some("i"), Some("leave")), (None, None)] {
+        let mut world = World::new(instance_id);
+        world.membership.handle_user_called();
+        assert_eq!(world.asks(), Some("join"));
+        world.membership.close(true);
+        assert_eq!(world.asks(), expected);
+    }
+}
+
+#[test]
 fn another_coordinator_is_looked_for() {
     let mut world = World::stable(None);
     world.pass(Duration::from_secs(3));

@@ -24,6 +24,9 @@ pub struct Subscription {
     pub owned: BTreeSet<TaskId>,
     /// The tasks whose stores lie on the process's disk.
     pub stored: BTreeSet<TaskId>,
+    /// How often this member has asked that all of the application stop; 0 if it does not ask. (A count, since a group hears only what
+    /// differs from what the member said before.)
+    pub shutdown_requests: u32,
 }
 
 /// The bytes are not a member's words.
@@ -31,11 +34,11 @@ pub struct Subscription {
 #[error("a member of the group speaks another language: {0}; all must run the same application")]
 pub struct NotUserData(&'static str);
 
-/// The only version of the bytes so far.
-const VERSION: u8 = 1;
+/// The only version of the bytes that is spoken. (Version 1 had no word for shutting down.)
+const VERSION: u8 = 2;
 
 impl Subscription {
-    /// Layout: `version u8 = 1 | length u16, process id in UTF-8 | owned | stored`, each list
+    /// Layout: `version u8 = 2 | length u16, process id in UTF-8 | owned | stored | shutdown requests u32`, each list
     /// `count u32, then (subtopology i32 | partition i32)…` (big-endian).
     #[must_use]
     pub fn encode(&self) -> Bytes {
@@ -47,6 +50,7 @@ impl Subscription {
         bytes.put_slice(process_id.get(..usize::from(length)).unwrap_or_default());
         put_tasks(&mut bytes, &self.owned);
         put_tasks(&mut bytes, &self.stored);
+        bytes.put_u32(self.shutdown_requests);
         bytes.freeze()
     }
 
@@ -63,7 +67,8 @@ impl Subscription {
         bytes = rest;
         let owned = take_tasks(&mut bytes)?;
         let stored = take_tasks(&mut bytes)?;
-        Ok(Self { process_id: process_id.to_owned(), owned, stored })
+        let shutdown_requests = bytes.try_get_u32().map_err(|_| CUT)?;
+        Ok(Self { process_id: process_id.to_owned(), owned, stored, shutdown_requests })
     }
 }
 
@@ -88,23 +93,53 @@ fn take_tasks(bytes: &mut &[u8]) -> Result<BTreeSet<TaskId>, NotUserData> {
     Ok(tasks)
 }
 
-/// The tasks of one member, as the leader's answer carries them.
-#[must_use]
-pub fn encode_assignment(tasks: &BTreeSet<TaskId>) -> Bytes {
-    let mut bytes = BytesMut::new();
-    bytes.put_u8(VERSION);
-    put_tasks(&mut bytes, tasks);
-    bytes.freeze()
+/// What the leader says to a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instruction {
+    /// To run these tasks.
+    Run(BTreeSet<TaskId>),
+    /// To stop: a member has asked that all of the application do (KIP-671).
+    ShutDown,
 }
 
-/// The other way.
-///
-/// Errors: bytes of another assignor or version.
-pub fn decode_assignment(mut bytes: &[u8]) -> Result<BTreeSet<TaskId>, NotUserData> {
-    if bytes.try_get_u8() != Ok(VERSION) {
-        return Err(NotUserData("its first byte is no version that this program knows"));
+impl Instruction {
+    /// Layout: `version u8 = 2 | 0 u8 | count u32, then (subtopology i32 | partition i32)…` or `version u8 = 2 | 1 u8` (big-endian).
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = BytesMut::new();
+        bytes.put_u8(VERSION);
+        match self {
+            Self::Run(tasks) => {
+                bytes.put_u8(0);
+                put_tasks(&mut bytes, tasks);
+            }
+            Self::ShutDown => bytes.put_u8(1),
+        }
+        bytes.freeze()
     }
-    take_tasks(&mut bytes)
+
+    /// The other way.
+    ///
+    /// Errors: bytes of another assignor or version.
+    pub fn decode(mut bytes: &[u8]) -> Result<Self, NotUserData> {
+        if bytes.try_get_u8() != Ok(VERSION) {
+            return Err(NotUserData("its first byte is no version that this program knows"));
+        }
+        match bytes.try_get_u8().map_err(|_| CUT)? {
+            0 => take_tasks(&mut bytes).map(Self::Run),
+            1 => Ok(Self::ShutDown),
+            _ => Err(NotUserData("it says what this program does not know")),
+        }
+    }
+}
+
+/// What to say to each member: to stop, if one of them asks for it; else its tasks.
+#[must_use]
+pub fn instruct(tasks: &[TaskId], members: &BTreeMap<String, Subscription>) -> BTreeMap<String, Instruction> {
+    if members.values().any(|member| member.shutdown_requests > 0) {
+        return members.keys().map(|member| (member.clone(), Instruction::ShutDown)).collect();
+    }
+    assign(tasks, members).into_iter().map(|(member, tasks)| (member, Instruction::Run(tasks))).collect()
 }
 
 /// Assigns every task to one of the members. No members: no tasks are assigned.
@@ -244,8 +279,27 @@ mod tests {
     fn hostile_user_data_is_refused_without_an_allocation_of_its_size() {
         assert!(Subscription::decode(&[]).is_err());
         assert!(Subscription::decode(&[9]).is_err());
-        assert!(Subscription::decode(&[1, 0, 0, 0xff, 0xff, 0xff, 0xff]).is_err());
-        assert!(decode_assignment(&[1, 0xff, 0xff, 0xff, 0xff, 0, 0]).is_err());
+        assert!(Subscription::decode(&[2, 0, 0, 0xff, 0xff, 0xff, 0xff]).is_err());
+        assert!(Instruction::decode(&[2, 0, 0xff, 0xff, 0xff, 0xff, 0, 0]).is_err());
+        assert!(Instruction::decode(&[2]).is_err() && Instruction::decode(&[2, 2]).is_err());
+        assert!(Instruction::decode(&[1, 1]).is_err(), "another version");
+    }
+
+    #[test]
+    fn who_asks_that_all_stop_stops_all() {
+        let all = tasks(1, 2);
+        let asking = Subscription { shutdown_requests: 1, ..owning("q", all[1..].iter().copied()) };
+        let mut members =
+            BTreeMap::from([("a".to_owned(), owning("p", all[..1].iter().copied())), ("b".to_owned(), asking)]);
+        assert_eq!(Subscription::decode(&members["b"].encode()).as_ref(), Ok(&members["b"]));
+        let told = instruct(&all, &members);
+        assert_eq!(told.values().collect::<Vec<_>>(), [&Instruction::ShutDown, &Instruction::ShutDown]);
+        members.get_mut("b").unwrap().shutdown_requests = 0;
+        let told = instruct(&all, &members);
+        assert_eq!(told["a"], Instruction::Run(BTreeSet::from([all[0]])));
+        for instruction in [told["b"].clone(), Instruction::ShutDown] {
+            assert_eq!(Instruction::decode(&instruction.encode()), Ok(instruction));
+        }
     }
 
     proptest! {

@@ -749,6 +749,13 @@ impl Layout {
         topics.map(|(topic, _)| TopicPartition::new(topic.clone(), task.partition)).collect()
     }
 
+    /// Whether any task reads a partition.
+    #[must_use]
+    pub fn is_read(&self, partition: &TopicPartition) -> bool {
+        let mut counts = self.sources.iter().filter_map(|sources| sources.get(&partition.topic));
+        counts.any(|partitions| (0..*partitions).contains(&partition.partition))
+    }
+
     /// Every topic that the application's consumers subscribe to.
     #[must_use]
     pub fn subscription(&self) -> BTreeSet<TopicName> {

@@ -1,28 +1,30 @@
 //! What a user calls: an application is a topology that runs, in workers of this process, beside other processes of the same id.
 
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use atonce_client::{Client, ConnectError};
 use atonce_kernel::GroupId;
 use atonce_streams_core::topology::is_topic_name;
 use atonce_streams_core::{FailureHandler, Guarantee, Topology};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinHandle};
 
-use crate::error::{Error, WorkerError};
+use crate::error::Error;
 use crate::internal_topics;
 use crate::listeners::RestoreListener;
 use crate::metrics::{self, Metrics, PageServer};
-use crate::state::{ApplicationState, StateBoard, StateListener, StateSender, WorkerState};
+use crate::state::{ApplicationState, StateBoard, StateListener, WorkerState};
 use crate::state_folder::StateFolder;
-use crate::statistics::{Counters, Statistics, add};
-use crate::worker::{CommitAfter, Shared, Worker};
+use crate::statistics::{Counters, Statistics};
+use crate::supervisor::{Command, OnWorkerError, Seats, Supervisor};
+use crate::worker::{CommitAfter, GroupMembership, Shared};
 use crate::writer::Writer;
+
+pub use crate::supervisor::WorkerVerdict;
 
 /// Settings of an [`Application`] to be.
 #[must_use = "an application runs once it is started"]
@@ -47,30 +49,18 @@ pub struct ApplicationBuilder {
     heartbeat_interval: Duration,
     call_timeout: Duration,
     process_id: Option<String>,
+    topics_refresh_interval: Duration,
+    on_close: GroupMembership,
 }
-
-/// How much longer each replacement waits than the one before, and how long at most: what keeps failing must not keep the cluster busy.
-const REPLACE_BACK_OFF: Duration = Duration::from_millis(100);
-const REPLACE_BACK_OFF_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes of store changes, and of output that is held, at which an interval ends whatever its time.
 const UNCOMMITTED_BYTES_MAX: usize = 64 << 20;
 
-type OnWorkerError = dyn Fn(&Error) -> WorkerVerdict + Send + Sync;
-
-/// What an application does when one of its workers cannot go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WorkerVerdict {
-    /// Another takes its place, which begins where the last commit stands. What fails for good fails again: count.
-    Replace,
-    /// The other workers of this process close, and [`Application::run_until`] returns the error.
-    Stop,
-}
-
 enum Cluster {
     Servers(String),
     Client(Client),
+    #[cfg(feature = "embedded")]
+    Embedded(PathBuf),
 }
 
 impl ApplicationBuilder {
@@ -82,6 +72,15 @@ impl ApplicationBuilder {
     /// A client that is connected already, instead of [`bootstrap_servers`](Self::bootstrap_servers).
     pub fn client(self, client: Client) -> Self {
         Self { cluster: Some(Cluster::Client(client)), ..self }
+    }
+
+    /// A durable broker inside this process, which keeps its data in `path` and ends with the application. Topics that the topology names are
+    /// made if they are not there, with one partition. Others reach it at [`Application::bootstrap_servers`].
+    ///
+    /// For more than that (settings, an address of one's own, topics with more partitions), start one by hand: [`crate::broker`].
+    #[cfg(feature = "embedded")]
+    pub fn embedded(self, path: impl Into<PathBuf>) -> Self {
+        Self { cluster: Some(Cluster::Embedded(path.into())), ..self }
     }
 
     /// What is promised; exactly once unless set.
@@ -116,6 +115,18 @@ impl ApplicationBuilder {
     /// back sooner finds its state, and replays only a tail.
     pub fn state_cleanup_delay(self, delay: Duration) -> Self {
         Self { state_cleanup_delay: delay, ..self }
+    }
+
+    /// How often is looked for topics that match the topology's patterns; every 30 s unless set. What one process has seen the others of the
+    /// application hear of at once.
+    pub fn topics_refresh_interval(self, interval: Duration) -> Self {
+        Self { topics_refresh_interval: interval.max(Duration::from_millis(1)), ..self }
+    }
+
+    /// What becomes of this process's place in the group when it closes; it is given up unless set. To restart soon, and have one's tasks
+    /// again without a rebalance, remain.
+    pub fn on_close(self, membership: GroupMembership) -> Self {
+        Self { on_close: membership, ..self }
     }
 
     /// What becomes of records that cannot be read, processed or written; each ends its worker unless set.
@@ -205,10 +216,19 @@ impl ApplicationBuilder {
     /// goes wrong later is told by [`Application::run_until`].
     pub async fn start(self) -> Result<Application, Error> {
         self.check()?;
+        let connect = |servers: &str| Client::builder(servers).client_id(self.application_id.as_str()).connect();
+        #[cfg(feature = "embedded")]
+        let mut embedded = None;
         let client = match self.cluster {
             Some(Cluster::Client(client)) => client,
-            Some(Cluster::Servers(servers)) => {
-                Client::builder(servers).client_id(self.application_id.as_str()).connect().await?
+            Some(Cluster::Servers(servers)) => connect(&servers).await?,
+            #[cfg(feature = "embedded")]
+            Some(Cluster::Embedded(path)) => {
+                let broker = embedded::start(path).await?;
+                let client = connect(&broker.bootstrap_servers()).await?;
+                internal_topics::create_missing(&client.admin(), &self.topology).await?;
+                embedded = Some(broker);
+                client
             }
             None => return Err(Error::Connect(ConnectError::NotAnAddress { text: String::new() })),
         };
@@ -229,8 +249,11 @@ impl ApplicationBuilder {
         let shared = Arc::new(Shared {
             application_id: self.application_id,
             client,
-            topology: self.topology,
-            topics: Arc::new(topics),
+            topics: watch::Sender::new(Arc::new(topics)),
+            topics_refresh_interval: self.topics_refresh_interval,
+            look_again: Arc::default(),
+            is_paused: AtomicBool::new(false),
+            is_shutdown_asked: AtomicBool::new(false),
             folder,
             counters: Arc::new(Counters::new()),
             metrics: Arc::new(metrics::Registry::new(Arc::clone(&board))),
@@ -256,22 +279,15 @@ impl ApplicationBuilder {
         settle_former_workers(&shared, self.workers).await?;
         shared.folder.write_workers(self.workers)?;
 
-        let (stop, _) = watch::channel(false);
-        let mut application = Application {
-            shared,
-            on_worker_error: self.on_worker_error,
-            workers: JoinSet::new(),
-            states: Vec::new(),
-            board: Arc::clone(&board),
+        let (control, supervisor) = Supervisor::new(shared, board, self.on_worker_error, self.workers);
+        Ok(Application {
+            control,
+            on_close: self.on_close,
+            supervisor: tokio::spawn(supervisor.run()),
             page_server,
-            stop,
-        };
-        for index in 0..self.workers {
-            let (state, seen) = StateSender::new(index, &board);
-            application.states.push(seen);
-            application.start_worker(index, state, Duration::ZERO);
-        }
-        Ok(application)
+            #[cfg(feature = "embedded")]
+            embedded,
+        })
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -329,62 +345,25 @@ async fn settle_former_workers(shared: &Shared, workers: usize) -> Result<(), Er
     Ok(())
 }
 
-async fn work(
-    shared: Arc<Shared>,
-    index: usize,
-    state: StateSender,
-    mut stop: watch::Receiver<bool>,
-    after: Duration,
-) -> Ended {
-    let seen = state.clone();
-    let life = async move {
-        if tokio::time::timeout(after, stop.wait_for(|is_stopping| *is_stopping)).await.is_ok() {
-            return Ok(());
-        }
-        Worker::start(shared, index, seen, stop).await?.run().await
-    };
-    let result = without_panic(life).await.map_err(|source| Error::Worker { worker: index, source });
-    state.send_replace(WorkerState::Ended);
-    Ended { index, state, result }
-}
-
-/// A panic of `work` as an error, so that it is known whose it was.
-async fn without_panic(work: impl Future<Output = Result<(), WorkerError>>) -> Result<(), WorkerError> {
-    let mut work = std::pin::pin!(work);
-    std::future::poll_fn(|context| {
-        // After a panic the future is not polled again, so what it left half done is never seen.
-        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-            Ok(poll) => poll,
-            Err(panic) => {
-                let message = panic.downcast_ref::<String>().map(String::as_str);
-                let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-                Poll::Ready(Err(WorkerError::Panicked(message.to_owned())))
-            }
-        }
-    })
-    .await
-}
-
-/// A worker that has ended, and what another needs to take its place.
-struct Ended {
-    index: usize,
-    state: StateSender,
-    result: Result<(), Error>,
-}
-
 /// A topology that runs.
 ///
 /// Dropping it ends it as a crash would: what was not committed is undone, and the group waits for a session to end.
 #[must_use = "an application that is dropped ends as in a crash"]
 pub struct Application {
-    shared: Arc<Shared>,
-    on_worker_error: Option<Arc<OnWorkerError>>,
-    workers: JoinSet<Ended>,
-    states: Vec<watch::Receiver<WorkerState>>,
-    board: Arc<StateBoard>,
+    control: ApplicationControl,
+    on_close: GroupMembership,
+    supervisor: JoinHandle<Result<(), Error>>,
     /// Serves metrics as long as the application is there.
     page_server: Option<PageServer>,
-    stop: watch::Sender<bool>,
+    /// Ends last: the workers commit to it until they are gone.
+    #[cfg(feature = "embedded")]
+    embedded: Option<atonce_broker::Broker>,
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        self.supervisor.abort();
+    }
 }
 
 impl Application {
@@ -411,6 +390,8 @@ impl Application {
             heartbeat_interval: Duration::from_secs(3),
             call_timeout: Duration::from_secs(60),
             process_id: None,
+            topics_refresh_interval: Duration::from_secs(30),
+            on_close: GroupMembership::Leave,
         }
     }
 
@@ -418,83 +399,100 @@ impl Application {
     ///
     /// Errors: a worker could not go on, and was not to be [replaced](ApplicationBuilder::on_worker_error); the others are closed then.
     pub async fn run_until(mut self, signal: impl Future<Output = ()>) -> Result<(), Error> {
-        let mut signal = std::pin::pin!(signal);
-        let mut replaced = 0;
-        let ended_early = loop {
-            let ended = tokio::select! {
-                () = &mut signal => break Ok(()),
-                ended = self.workers.join_next() => ended,
-            };
-            match ended {
-                Some(Ok(Ended { index, state, result: Err(error) })) if self.is_replaceable(&error) => {
-                    tracing::error!("{error}; another worker takes its place");
-                    replaced += 1;
-                    add(&self.shared.counters.replaced_workers, 1);
-                    self.start_worker(
-                        index,
-                        state,
-                        REPLACE_BACK_OFF.saturating_mul(replaced).min(REPLACE_BACK_OFF_MAX),
-                    );
-                }
-                Some(Ok(Ended { result, .. })) => {
-                    if result.is_err() {
-                        self.board.fail();
-                    }
-                    break result;
-                }
-                // Cancelled, which only a crash that was asked for does; or there is none left.
-                Some(Err(_)) | None => break Ok(()),
-            }
-        };
-        let closed = self.close().await;
-        ended_early.and(closed)
-    }
-
-    fn is_replaceable(&self, error: &Error) -> bool {
-        let is_final = match error {
-            // Another process has its name; and one that panicked has not given its stores back.
-            Error::Worker { source, .. } => matches!(source, WorkerError::Fenced { .. } | WorkerError::Panicked(_)),
-            _ => false,
-        };
-        let verdict = self.on_worker_error.as_ref().map_or(WorkerVerdict::Stop, |decide| decide(error));
-        verdict == WorkerVerdict::Replace && !is_final
-    }
-
-    fn start_worker(&mut self, index: usize, state: StateSender, after: Duration) {
-        self.workers.spawn(work(Arc::clone(&self.shared), index, state, self.stop.subscribe(), after));
-    }
-
-    /// Commits what is open, closes the stores, leaves the group.
-    ///
-    /// Errors: the first that a worker met.
-    pub async fn close(mut self) -> Result<(), Error> {
-        self.board.stop();
-        self.stop.send_replace(true);
-        let mut first = Ok(());
-        while let Some(ended) = self.workers.join_next().await {
-            if let (Err(error), true) = (ended.map_or(Ok(()), |ended| ended.result), first.is_ok()) {
-                first = Err(error);
+        tokio::select! {
+            () = signal => self.close().await,
+            ended = &mut self.supervisor => {
+                let ended = outcome(ended);
+                ended.and(self.end_broker().await)
             }
         }
-        first
+    }
+
+    /// Commits what is open, closes the stores, and leaves the group unless it was [told](ApplicationBuilder::on_close) to remain.
+    ///
+    /// Errors: the first that a worker met.
+    pub async fn close(self) -> Result<(), Error> {
+        let membership = self.on_close;
+        self.close_with(membership).await
+    }
+
+    /// As [`close`](Self::close), and says what becomes of its place in the group.
+    pub async fn close_with(mut self, membership: GroupMembership) -> Result<(), Error> {
+        self.control.send(Command::Close(membership));
+        let ended = outcome((&mut self.supervisor).await);
+        ended.and(self.end_broker().await)
     }
 
     /// Ends as a crash would: for tests. Nothing is committed, the group is not told; the state folder is free once this returns.
     pub async fn crash(mut self) {
-        self.workers.shutdown().await;
+        self.control.send(Command::Crash);
+        let _ = (&mut self.supervisor).await;
+    }
+
+    #[cfg(feature = "embedded")]
+    async fn end_broker(&mut self) -> Result<(), Error> {
+        match self.embedded.take() {
+            None => Ok(()),
+            Some(broker) => embedded::end(&broker).await,
+        }
+    }
+
+    #[cfg(not(feature = "embedded"))]
+    #[expect(clippy::unused_async, reason = "as with a broker")]
+    async fn end_broker(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Where others reach the [embedded](ApplicationBuilder::embedded) broker; `None` without one.
+    #[cfg(feature = "embedded")]
+    #[must_use]
+    pub fn bootstrap_servers(&self) -> Option<String> {
+        self.embedded.as_ref().map(atonce_broker::Broker::bootstrap_servers)
+    }
+
+    /// Pauses, adds workers and asks from elsewhere, while [`run_until`](Self::run_until) has the application.
+    #[must_use]
+    pub fn control(&self) -> ApplicationControl {
+        self.control.clone()
+    }
+
+    /// See [`ApplicationControl::pause`].
+    pub fn pause(&self) {
+        self.control.pause();
+    }
+
+    /// See [`ApplicationControl::resume`].
+    pub fn resume(&self) {
+        self.control.resume();
+    }
+
+    /// See [`ApplicationControl::is_paused`].
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.control.is_paused()
+    }
+
+    /// See [`ApplicationControl::add_worker`].
+    pub async fn add_worker(&self) -> Result<usize, Error> {
+        self.control.add_worker().await
+    }
+
+    /// See [`ApplicationControl::remove_worker`].
+    pub async fn remove_worker(&self) -> Result<Option<usize>, Error> {
+        self.control.remove_worker().await
     }
 
     /// What it does; of several workers, what the one that is furthest behind does.
     #[must_use]
     pub fn state(&self) -> ApplicationState {
-        self.board.state()
+        self.control.state()
     }
 
     /// Waits until all workers process.
     ///
     /// Returns early if one has ended: [`run_until`](Self::run_until) or [`close`](Self::close) then says why.
     pub async fn wait_until_running(&mut self) {
-        for state in &mut self.states {
+        for mut state in self.control.seats.states() {
             // An error means that the worker is gone, which `Ended` was sent before.
             let _ = state.wait_for(|state| matches!(state, WorkerState::Running | WorkerState::Ended)).await;
         }
@@ -503,13 +501,13 @@ impl Application {
     /// Counts since the start.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.shared.counters.read()
+        self.control.shared.counters.read()
     }
 
     /// A handle to the counts, for others to read while [`run_until`](Self::run_until) has the application.
     #[must_use]
     pub fn statistics_reader(&self) -> StatisticsReader {
-        StatisticsReader { counters: Arc::clone(&self.shared.counters) }
+        StatisticsReader { counters: Arc::clone(&self.control.shared.counters) }
     }
 
     /// What its workers, tasks and stores are at. Numbers that are looked up (lags, what waits) are at most half a second old while a worker is not held
@@ -524,13 +522,13 @@ impl Application {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        self.shared.metrics.read()
+        self.control.shared.metrics.read()
     }
 
     /// A handle to the metrics, for others to read while [`run_until`](Self::run_until) has the application.
     #[must_use]
     pub fn metrics_reader(&self) -> MetricsReader {
-        MetricsReader::of(&self.shared)
+        MetricsReader::of(&self.control.shared)
     }
 
     /// Where metrics are served, if they [are](ApplicationBuilder::metrics_listener).
@@ -542,7 +540,90 @@ impl Application {
     /// This process's name among those of the application.
     #[must_use]
     pub fn process_id(&self) -> &str {
-        self.shared.folder.process_id()
+        self.control.shared.folder.process_id()
+    }
+}
+
+/// What the supervisor's task came to.
+fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Result<(), Error> {
+    match ended {
+        Ok(ended) => ended,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // Cancelled, with the runtime it ran in.
+        Err(_) => Err(Error::Ended),
+    }
+}
+
+/// Pauses, adds workers and asks, from anywhere; see [`Application::control`].
+#[derive(Clone)]
+pub struct ApplicationControl {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: mpsc::UnboundedSender<Command>,
+    pub(crate) seats: Arc<Seats>,
+    pub(crate) board: Arc<StateBoard>,
+}
+
+impl std::fmt::Debug for ApplicationControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApplicationControl").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+impl ApplicationControl {
+    /// Stops processing in this process until [`resume`](Self::resume): what has been processed is committed, and no record and no punctuation
+    /// comes after that. Its workers keep their places in the group, their tasks and their stores, and stores that were being restored are
+    /// restored to their end (KIP-834).
+    pub fn pause(&self) {
+        self.shared.is_paused.store(true, Ordering::Relaxed);
+    }
+
+    /// Processes again.
+    pub fn resume(&self) {
+        self.shared.is_paused.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether it was told to [`pause`](Self::pause).
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.shared.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Starts one more worker, which takes the lowest number that is free, and returns it. Tasks come to it by a rebalance (KIP-663).
+    ///
+    /// Errors: the application has ended, or the state folder cannot keep the number of workers.
+    pub async fn add_worker(&self) -> Result<usize, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Command::AddWorker(answer));
+        answered.await.unwrap_or(Err(Error::Ended))
+    }
+
+    /// Closes the worker with the highest number, and returns that once it is gone: it has committed, and has left the group, which gives its
+    /// tasks to others. `None` if there is none left.
+    ///
+    /// An application without workers runs on, and does nothing.
+    ///
+    /// Errors: the application has ended, or the worker could not close cleanly; it is gone all the same.
+    pub async fn remove_worker(&self) -> Result<Option<usize>, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Command::RemoveWorker(answer));
+        answered.await.unwrap_or(Err(Error::Ended))
+    }
+
+    /// What the application does; of several workers, what the one that is furthest behind does.
+    #[must_use]
+    pub fn state(&self) -> ApplicationState {
+        self.board.state()
+    }
+
+    /// Counts since the start.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.shared.counters.read()
+    }
+
+    fn send(&self, command: Command) {
+        // An error means that the application has ended, which whoever waits for an answer learns by there being none.
+        let _ = self.commands.send(command);
     }
 }
 
@@ -587,6 +668,28 @@ impl MetricsReader {
         // One end for both.
         let client = client.strip_suffix("# EOF\n").unwrap_or(&client);
         format!("{client}{}", metrics::text(self.registry.read(), self.counters.read()))
+    }
+}
+
+#[cfg(feature = "embedded")]
+mod embedded {
+    //! A broker inside the application's process.
+
+    use std::path::PathBuf;
+
+    use atonce_broker::Broker;
+
+    use crate::error::Error;
+
+    pub(super) async fn start(path: PathBuf) -> Result<Broker, Error> {
+        // Only the application's own workers are waited for, and they come at once.
+        let broker = Broker::builder().data_path(&path).property("group.initial.rebalance.delay.ms", "0");
+        broker.start().await.map_err(|error| Error::EmbeddedBroker { path, cause: error.to_string() })
+    }
+
+    pub(super) async fn end(broker: &Broker) -> Result<(), Error> {
+        let path = broker.data_path().to_owned();
+        broker.shutdown().await.map_err(|error| Error::EmbeddedBroker { path, cause: error.to_string() })
     }
 }
 

@@ -67,6 +67,17 @@ pub enum Error {
         /// Where.
         path: PathBuf,
     },
+    /// The broker inside this process cannot run.
+    #[error("the embedded broker in {}: {cause}", path.display())]
+    EmbeddedBroker {
+        /// Its data folder.
+        path: PathBuf,
+        /// Why, in its words.
+        cause: String,
+    },
+    /// The application has ended meanwhile.
+    #[error("the application has ended")]
+    Ended,
     /// The store engine cannot work.
     #[error("stores in {}: {cause}", path.display())]
     Stores {
@@ -146,6 +157,9 @@ pub enum WorkerError {
     /// Stores could not be brought up to their change logs.
     #[error("restoring failed: {0}")]
     Restore(String),
+    /// A worker of the application, here or elsewhere, has asked that all of it stop.
+    #[error("a worker of the application asked all of its processes to stop (that one's own log says why)")]
+    ShutdownRequested,
     /// The worker's task panicked.
     #[error("it panicked: {0}")]
     Panicked(String),

@@ -38,15 +38,16 @@
 //! **What it does not know**: a broker's code. (It decides little itself: what can be decided without a socket is decided in
 //! `atonce-streams-core`.)
 //!
-//! Read in this order: [`application`] (what a user calls), `worker` (the loop: poll, process, commit), `writer` (the producer in each
-//! guarantee), `restore` (stores follow their change logs), `tasks_assignor` (the group's assignor), `state_folder` (what a process keeps
-//! on disk) and `disk_store` (one store of it), `internal_topics`; and what is seen from outside: `state`, `listeners`, [`statistics`], [`metrics`],
-//! [`error`].
+//! Read in this order: [`application`] (what a user calls), `supervisor` (who owns the workers), `worker` (the loop: poll, process, commit),
+//! `writer` (the producer in each guarantee), `restore` (stores follow their change logs), `tasks_assignor` (the group's assignor),
+//! `state_folder` (what a process keeps on disk), `local_state` (how that is thrown away) and `disk_store` (one store of it),
+//! `internal_topics`; and what is seen from outside: `state`, `listeners`, [`statistics`], [`metrics`], [`error`].
 
 pub mod application;
 mod disk_store;
 pub mod error;
 mod internal_topics;
+mod local_state;
 mod listeners;
 pub mod metrics;
 mod partition_time;
@@ -54,11 +55,12 @@ mod restore;
 mod state;
 mod state_folder;
 pub mod statistics;
+mod supervisor;
 mod tasks_assignor;
 mod worker;
 mod writer;
 
-pub use application::{Application, ApplicationBuilder, WorkerVerdict, shutdown_signal};
+pub use application::{Application, ApplicationBuilder, ApplicationControl, WorkerVerdict, shutdown_signal};
 #[cfg(feature = "embedded")]
 pub use atonce_broker as broker;
 pub use atonce_client as client;
@@ -75,8 +77,10 @@ pub use atonce_streams_core::{
 pub use disk_store::DiskEngine;
 pub use error::Error;
 pub use listeners::{RestoreListener, RestoringStore};
+pub use local_state::LocalState;
 pub use state::ApplicationState;
 pub use statistics::Statistics;
+pub use worker::GroupMembership;
 
 /// What most programs name: `use atonce::prelude::*`.
 pub mod prelude {

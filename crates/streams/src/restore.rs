@@ -300,7 +300,7 @@ impl Worker {
             let (Some(high_watermark), Some(log_start_offset)) = (offset(&ends), offset(&starts)) else {
                 return Err(RestoreFailure::Changelog(format!("{partition} does not tell where it begins and ends")));
             };
-            let Some(changelog) = self.shared.topics.changelogs.get(&partition.topic).copied() else {
+            let Some(changelog) = self.topics.changelogs.get(&partition.topic).copied() else {
                 return Err(RestoreFailure::Changelog(format!(
                     "{partition} is not one of the application's change logs"
                 )));
@@ -355,7 +355,7 @@ impl Worker {
     pub(crate) async fn mend(&mut self, error: &WorkerError) -> Result<bool, WorkerError> {
         let WorkerError::Processing(error) = error else { return Ok(false) };
         let Some(store) = error.damaged_store() else { return Ok(false) };
-        let needed = Task::stores_of(&self.shared.topology, error.task, &self.shared.topics.surroundings);
+        let needed = Task::stores_of(&self.topics.topology, error.task, &self.topics.surroundings);
         if !needed.iter().any(|needed| needed.name == store && needed.changelog.is_some()) {
             return Ok(false);
         }
@@ -373,7 +373,7 @@ impl Worker {
         let lies = kept.map_or_else(String::new, |kept| format!("; what it was lies in {}", kept.display()));
         tracing::warn!("worker {}: store {store} of task {task} is set aside and rebuilt: {reason}{lies}", self.index);
         add(&self.shared.counters.rebuilt_stores, 1);
-        let needed = Task::stores_of(&self.shared.topology, task, &self.shared.topics.surroundings);
+        let needed = Task::stores_of(&self.topics.topology, task, &self.topics.surroundings);
         let changelog = needed.into_iter().find(|needed| needed.name == store).and_then(|needed| needed.changelog);
         if let (Some(listener), Some(changelog)) = (&self.shared.restore_listener, &changelog) {
             listener.on_store_set_aside(&RestoringStore { task, store, changelog }, reason, kept);
@@ -381,7 +381,7 @@ impl Worker {
     }
 
     fn set_aside(&mut self, id: TaskId, store: &str, reason: &str) -> Result<(), StoreError> {
-        let (topology, surroundings) = (&self.shared.topology, &self.shared.topics.surroundings);
+        let (topology, surroundings) = (&self.topics.topology, &self.topics.surroundings);
         let needed =
             Task::stores_of(topology, id, surroundings).into_iter().find(|needed: &NeededStore| needed.name == store);
         if let (Some(needed), Some(task)) = (needed, self.tasks.get_mut(&id)) {

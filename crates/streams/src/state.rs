@@ -102,8 +102,9 @@ impl Board {
             (Some(_), false, true) => ApplicationState::PendingShutdown,
             (Some(WorkerState::Joining | WorkerState::Restoring), false, false) => ApplicationState::Rebalancing,
             (Some(WorkerState::Running | WorkerState::Ended), false, false) => ApplicationState::Running,
-            (None, _, _) if self.workers.is_empty() => ApplicationState::Created,
             (None, false, true) => ApplicationState::NotRunning,
+            // None has begun, or all were taken away.
+            (None, false, false) if self.workers.is_empty() => ApplicationState::Created,
             // All have ended, and nobody told them to.
             (None, true, _) | (None, false, false) => ApplicationState::Error,
         }
@@ -134,6 +135,13 @@ impl StateBoard {
     /// A worker could not go on and is not replaced.
     pub(crate) fn fail(&self) {
         self.change(|board| board.has_failed = true);
+    }
+
+    /// A worker is taken away: what it says from now on does not count.
+    pub(crate) fn forget(&self, worker: usize) {
+        self.change(|board| {
+            board.workers.remove(&worker);
+        });
     }
 
     fn change(&self, change: impl FnOnce(&mut Board)) {
@@ -167,19 +175,28 @@ pub(crate) struct StateSender {
 }
 
 impl StateSender {
-    /// For a worker that is about to begin, and what waits for it.
-    pub(crate) fn new(worker: usize, board: &Arc<StateBoard>) -> (Self, watch::Receiver<WorkerState>) {
-        let (sender, seen) = watch::channel(WorkerState::Joining);
-        let sender = Self { worker, sender, board: Arc::clone(board) };
-        sender.send_replace(WorkerState::Joining);
-        (sender, seen)
+    /// For a worker that is about to begin.
+    pub(crate) fn new(worker: usize, board: &Arc<StateBoard>) -> Self {
+        let sender = watch::Sender::new(WorkerState::Joining);
+        board.change(|board| {
+            board.workers.insert(worker, WorkerState::Joining);
+        });
+        Self { worker, sender, board: Arc::clone(board) }
     }
 
     pub(crate) fn send_replace(&self, state: WorkerState) {
         self.board.change(|board| {
-            board.workers.insert(self.worker, state);
+            // One that was forgotten stays so.
+            if let Some(known) = board.workers.get_mut(&self.worker) {
+                *known = state;
+            }
         });
         self.sender.send_replace(state);
+    }
+
+    /// What waits for it.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<WorkerState> {
+        self.sender.subscribe()
     }
 }
 
@@ -201,8 +218,8 @@ mod tests {
         use ApplicationState::*;
         let (board, heard) = board();
         assert_eq!(board.state(), Created);
-        let (first, _seen) = StateSender::new(0, &board);
-        let (second, _seen) = StateSender::new(1, &board);
+        let first = StateSender::new(0, &board);
+        let second = StateSender::new(1, &board);
         first.send_replace(WorkerState::Restoring);
         first.send_replace(WorkerState::Running);
         assert_eq!(board.state(), Rebalancing);
@@ -227,8 +244,8 @@ mod tests {
     fn one_that_cannot_go_on_is_told_apart_from_one_that_was_told_to_stop() {
         use ApplicationState::*;
         let (board, heard) = board();
-        let (first, _seen) = StateSender::new(0, &board);
-        let (second, _seen) = StateSender::new(1, &board);
+        let first = StateSender::new(0, &board);
+        let second = StateSender::new(1, &board);
         first.send_replace(WorkerState::Running);
         second.send_replace(WorkerState::Running);
         second.send_replace(WorkerState::Ended);
@@ -237,6 +254,27 @@ mod tests {
         board.stop();
         first.send_replace(WorkerState::Ended);
         let expected = [(Rebalancing, Created), (Running, Rebalancing), (PendingError, Running), (Error, PendingError)];
+        assert_eq!(*heard.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_worker_that_is_taken_away_is_no_failure() {
+        use ApplicationState::*;
+        let (board, heard) = board();
+        let only = StateSender::new(0, &board);
+        only.send_replace(WorkerState::Running);
+        board.forget(0);
+        only.send_replace(WorkerState::Joining);
+        only.send_replace(WorkerState::Ended);
+        assert_eq!((board.state(), board.alive_workers()), (Created, 0));
+        StateSender::new(0, &board).send_replace(WorkerState::Running);
+        let expected = [
+            (Rebalancing, Created),
+            (Running, Rebalancing),
+            (Created, Running),
+            (Rebalancing, Created),
+            (Running, Rebalancing),
+        ];
         assert_eq!(*heard.lock().unwrap(), expected);
     }
 
@@ -250,7 +288,7 @@ mod tests {
         }))));
         *seen.lock().unwrap() = Some(Arc::clone(&board));
         board.stop();
-        let (sender, _seen) = StateSender::new(0, &board);
+        let sender = StateSender::new(0, &board);
         sender.send_replace(WorkerState::Ended);
         assert_eq!(board.state(), ApplicationState::NotRunning);
     }

@@ -2,34 +2,61 @@
 //! stands for its partitions. The division itself is `atonce-streams-core`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atonce_client::{Assignor, ClusterTopics, MemberAssignment, MemberSubscription};
 use atonce_kernel::{MemberId, TopicPartition};
 use atonce_streams_core::TaskId;
-use atonce_streams_core::assignment::{ASSIGNOR_NAME, Subscription, assign, encode_assignment};
+use atonce_streams_core::assignment::{ASSIGNOR_NAME, Instruction, Subscription, instruct};
 use bytes::Bytes;
+use tokio::sync::Notify;
 
 use crate::internal_topics::Topics;
 
-/// One worker's assignor.
+/// One worker's assignor. The worker keeps it current, the consumer's own task reads it.
 pub(crate) struct TasksAssignor {
+    known: Mutex<Known>,
+    /// Told when a member reads topics that this process has not seen yet.
+    look_again: Arc<Notify>,
+}
+
+struct Known {
     topics: Arc<Topics>,
-    /// What this worker says when it joins. The worker keeps it current, the consumer's own task reads it.
-    words: Mutex<Subscription>,
+    /// What this worker says when it joins.
+    words: Subscription,
 }
 
 impl TasksAssignor {
-    pub(crate) fn new(topics: Arc<Topics>, process_id: &str, stored: BTreeSet<TaskId>) -> Self {
-        let words = Subscription { process_id: process_id.to_owned(), owned: BTreeSet::new(), stored };
-        Self { topics, words: Mutex::new(words) }
+    pub(crate) fn new(
+        topics: Arc<Topics>,
+        process_id: &str,
+        stored: BTreeSet<TaskId>,
+        look_again: Arc<Notify>,
+    ) -> Self {
+        let words = Subscription { process_id: process_id.to_owned(), stored, ..Subscription::default() };
+        Self { known: Mutex::new(Known { topics, words }), look_again }
     }
 
     /// From now on this worker has these tasks.
     pub(crate) fn set_owned(&self, owned: BTreeSet<TaskId>, stored: BTreeSet<TaskId>) {
-        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        words.owned = owned;
-        words.stored = stored;
+        let mut known = self.known();
+        known.words.owned = owned;
+        known.words.stored = stored;
+    }
+
+    /// From now on these are the topics.
+    pub(crate) fn set_topics(&self, topics: Arc<Topics>) {
+        self.known().topics = topics;
+    }
+
+    /// From now on this worker asks that all of the application stop; again, if it asks already.
+    pub(crate) fn ask_for_shutdown(&self) {
+        let words = &mut self.known().words;
+        words.shutdown_requests = words.shutdown_requests.saturating_add(1);
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -39,10 +66,16 @@ impl Assignor for TasksAssignor {
     }
 
     fn subscription_userdata(&self) -> Bytes {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner).encode()
+        self.known().words.encode()
     }
 
     fn assign(&self, _topics: &ClusterTopics, members: &[MemberSubscription]) -> Vec<MemberAssignment> {
+        let topics = Arc::clone(&self.known().topics);
+        let layout = &topics.layout;
+        let subscribed = layout.subscription();
+        if members.iter().any(|member| member.topics.iter().any(|topic| !subscribed.contains(topic))) {
+            self.look_again.notify_one();
+        }
         let mut ids: BTreeMap<String, MemberId> = BTreeMap::new();
         let mut subscriptions: BTreeMap<String, Subscription> = BTreeMap::new();
         for member in members {
@@ -58,19 +91,17 @@ impl Assignor for TasksAssignor {
             ids.insert(name.clone(), member.member_id.clone());
             subscriptions.insert(name, subscription);
         }
-        let layout = &self.topics.layout;
-        let choice = assign(&layout.task_ids(), &subscriptions);
+        let choice = instruct(&layout.task_ids(), &subscriptions);
         tracing::debug!(?choice, "divided the tasks");
         choice
             .into_iter()
-            .filter_map(|(name, tasks)| {
-                let partitions: Vec<TopicPartition> =
-                    tasks.iter().flat_map(|task| layout.partitions_of(*task)).collect();
-                Some(MemberAssignment {
-                    member_id: ids.get(&name)?.clone(),
-                    partitions,
-                    userdata: encode_assignment(&tasks),
-                })
+            .filter_map(|(name, instruction)| {
+                let partitions: Vec<TopicPartition> = match &instruction {
+                    Instruction::Run(tasks) => tasks.iter().flat_map(|task| layout.partitions_of(*task)).collect(),
+                    Instruction::ShutDown => Vec::new(),
+                };
+                let member_id = ids.get(&name)?.clone();
+                Some(MemberAssignment { member_id, partitions, userdata: instruction.encode() })
             })
             .collect()
     }

@@ -17,6 +17,7 @@
 //! **What it does not know**: which step follows which in a commit (the machine does), how a task processes, what is in a store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -25,11 +26,12 @@ use atonce_client::{
     GroupMetadata, OffsetReset, Positions, ProducerRecord, Settled,
 };
 use atonce_kernel::{GroupId, GroupInstanceId, Offset, Outcome, Timestamp, TopicName, TopicPartition, TransactionalId};
+use atonce_streams_core::assignment::Instruction;
 use atonce_streams_core::commit::{CommitMachine, Event, Settlement, Step};
 use atonce_streams_core::task::{ChangelogEnd, NeededStore};
 use atonce_streams_core::topology::InternalTopicKind;
-use atonce_streams_core::{Guarantee, OutputRecord, SourceRecord, StateStore, Task, TaskError, TaskId, Topology};
-use tokio::sync::watch;
+use atonce_streams_core::{Guarantee, OutputRecord, SourceRecord, StateStore, Task, TaskError, TaskId};
+use tokio::sync::{Notify, watch};
 
 use crate::error::WorkerError;
 use crate::internal_topics::Topics;
@@ -58,6 +60,13 @@ const RESTORE_WAIT: Duration = Duration::from_millis(10);
 /// How often a commit may be that holds nothing but positions moved over control records.
 const CONTROL_RECORDS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often a worker says that all of the application is to stop, until it is heard.
+const SHUTDOWN_ASKED_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a worker that was told to stop with the application stays in the group, so that others hear of it: an answer to them may be
+/// on its way, and who leaves begins a new division.
+const SHUTDOWN_LINGER: Duration = Duration::from_secs(1);
+
 /// How long another worker of the process may take to give a store back.
 const STORE_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -72,8 +81,14 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Shared {
     pub(crate) application_id: String,
     pub(crate) client: Client,
-    pub(crate) topology: Topology,
-    pub(crate) topics: Arc<Topics>,
+    /// What is read and written, as it was last seen; see [`crate::internal_topics::follow`].
+    pub(crate) topics: watch::Sender<Arc<Topics>>,
+    pub(crate) topics_refresh_interval: Duration,
+    /// Told when somebody has seen a topic that this process has not.
+    pub(crate) look_again: Arc<Notify>,
+    pub(crate) is_paused: AtomicBool,
+    /// A worker's user wants all of the application to stop: those that live say so to the group.
+    pub(crate) is_shutdown_asked: AtomicBool,
     pub(crate) folder: StateFolder,
     pub(crate) counters: Arc<Counters>,
     pub(crate) metrics: Arc<metrics::Registry>,
@@ -107,8 +122,29 @@ impl Shared {
     }
 }
 
+/// Whether a worker is to stop, and what becomes of its place in the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    No,
+    Yes(GroupMembership),
+}
+
+/// What becomes of a worker's place in the group when it closes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupMembership {
+    /// It is given up, and others get its tasks at once.
+    #[default]
+    Leave,
+    /// It is kept until the session ends: a process that comes back sooner has its tasks again, and nobody's moved meanwhile.
+    Remain,
+}
+
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
+    /// What is read and written, as this worker has told the group.
+    pub(crate) topics: Arc<Topics>,
+    newer_topics: watch::Receiver<Arc<Topics>>,
     pub(crate) index: usize,
     pub(crate) consumer: Consumer,
     assignor: Arc<TasksAssignor>,
@@ -139,7 +175,10 @@ pub(crate) struct Worker {
     /// Stores that follow their change logs; their tasks wait.
     pub(crate) restoration: Option<Restoration>,
     state: StateSender,
-    pub(crate) stop: watch::Receiver<bool>,
+    is_paused: bool,
+    /// When it last asked the group that all of the application stop.
+    asked_for_shutdown_at: Option<Instant>,
+    stop: watch::Receiver<Stop>,
 }
 
 impl Worker {
@@ -148,11 +187,14 @@ impl Worker {
         shared: Arc<Shared>,
         index: usize,
         state: StateSender,
-        stop: watch::Receiver<bool>,
+        stop: watch::Receiver<Stop>,
     ) -> Result<Self, WorkerError> {
         let process_id = shared.folder.process_id();
         let stored = shared.folder.stored_tasks();
-        let assignor = Arc::new(TasksAssignor::new(Arc::clone(&shared.topics), process_id, stored));
+        let mut newer_topics = shared.topics.subscribe();
+        let topics = Arc::clone(&newer_topics.borrow_and_update());
+        let look_again = Arc::clone(&shared.look_again);
+        let assignor = Arc::new(TasksAssignor::new(Arc::clone(&topics), process_id, stored, look_again));
         let consumer = shared
             .client
             .consumer()
@@ -165,12 +207,14 @@ impl Worker {
             .auto_offset_reset(OffsetReset::Earliest)
             .batch_records_max(BATCH_RECORDS_MAX)
             .call_timeout(shared.call_timeout)
-            .subscribe(shared.topics.layout.subscription())
+            .subscribe(topics.layout.subscription())
             .await?;
         let commit = CommitMachine::new(shared.guarantee);
         let numbers = shared.metrics.worker(index);
         Ok(Self {
             shared,
+            topics,
+            newer_topics,
             index,
             consumer,
             assignor,
@@ -193,6 +237,8 @@ impl Worker {
             cleaned_at: Instant::now(),
             restoration: None,
             state,
+            is_paused: false,
+            asked_for_shutdown_at: None,
             stop,
         })
     }
@@ -226,19 +272,24 @@ impl Worker {
 
     async fn work(&mut self) -> Result<(), WorkerError> {
         while !self.is_stopping() {
+            self.follow_topics()?;
+            self.ask_for_shutdown();
+            self.follow_pause().await?;
             if self.is_commit_due() {
                 self.commit().await?;
                 continue;
             }
-            if self.punctuate().await? {
-                continue;
-            }
             self.clean();
             self.look();
-            // A batch may be the work of many intervals: none is taken while one is being worked off.
-            if self.work_off_buffered().await? {
-                self.restore(Duration::ZERO).await?;
-                continue;
+            if !self.is_paused {
+                if self.punctuate().await? {
+                    continue;
+                }
+                // A batch may be the work of many intervals: none is taken while one is being worked off.
+                if self.work_off_buffered().await? {
+                    self.restore(Duration::ZERO).await?;
+                    continue;
+                }
             }
             let wait = if self.restoration.is_some() { Duration::ZERO } else { self.wait() };
             let polling = Instant::now();
@@ -248,7 +299,7 @@ impl Worker {
                 Ok(None) => self.restore(RESTORE_WAIT).await?,
                 Ok(Some(ConsumerEvent::Batch(batch))) => self.buffer(batch),
                 Ok(Some(ConsumerEvent::Revoking(_))) => self.revoke().await?,
-                Ok(Some(ConsumerEvent::Assigned(partitions, _))) => self.take_over(&partitions).await?,
+                Ok(Some(ConsumerEvent::Assigned(partitions, words))) => self.assigned(&partitions, &words).await?,
                 Ok(Some(ConsumerEvent::Lost(_))) => self.lose().await?,
                 Err(error) => self.consumer_failed(error).await?,
             }
@@ -265,10 +316,84 @@ impl Worker {
             blocking(|| task.sync_stores())?;
         }
         self.give_up_tasks();
-        if let Err(error) = self.consumer.close_and_leave().await {
+        let stop = *self.stop.borrow();
+        let closed = match stop {
+            Stop::Yes(GroupMembership::Remain) => self.consumer.close().await,
+            Stop::Yes(GroupMembership::Leave) | Stop::No => self.consumer.close_and_leave().await,
+        };
+        if let Err(error) = closed {
             tracing::warn!("worker {}: leaving the group failed ({error}); its session will end by itself", self.index);
         }
         Ok(())
+    }
+
+    /// Takes in that other topics are read now: the group is told, and divides anew.
+    fn follow_topics(&mut self) -> Result<(), WorkerError> {
+        if !self.newer_topics.has_changed().unwrap_or(false) {
+            return Ok(());
+        }
+        self.topics = Arc::clone(&self.newer_topics.borrow_and_update());
+        self.assignor.set_topics(Arc::clone(&self.topics));
+        // The tasks go on as they are until they are given back.
+        self.consumer.resubscribe(self.topics.layout.subscription())?;
+        Ok(())
+    }
+
+    /// Takes in that the application is paused, or goes on. What has been processed is committed first; the place in the group is kept, and
+    /// so is what waits.
+    async fn follow_pause(&mut self) -> Result<(), WorkerError> {
+        let is_paused = self.shared.is_paused.load(Ordering::Relaxed);
+        if is_paused == self.is_paused {
+            return Ok(());
+        }
+        if is_paused && self.has_uncommitted() {
+            self.commit().await?;
+        }
+        self.is_paused = is_paused;
+        let restoring = self.restoring_tasks();
+        let running = self.tasks.keys().filter(|id| !restoring.contains(id)).copied().collect();
+        let partitions = self.partitions_of(&running);
+        if is_paused {
+            self.consumer.pause(&partitions);
+        } else {
+            self.consumer.resume(&partitions);
+        }
+        Ok(())
+    }
+
+    /// Says to the group, now and then until it is heard, that all of the application is to stop.
+    fn ask_for_shutdown(&mut self) {
+        let is_due = self.asked_for_shutdown_at.is_none_or(|asked_at| asked_at.elapsed() >= SHUTDOWN_ASKED_EVERY);
+        if is_due && self.shared.is_shutdown_asked.load(Ordering::Relaxed) {
+            self.asked_for_shutdown_at = Some(Instant::now());
+            self.assignor.ask_for_shutdown();
+            self.consumer.enforce_rebalance();
+        }
+    }
+
+    /// The leader has spoken.
+    async fn assigned(&mut self, partitions: &[TopicPartition], words: &[u8]) -> Result<(), WorkerError> {
+        if matches!(Instruction::decode(words), Ok(Instruction::ShutDown)) {
+            return Err(self.shut_down().await);
+        }
+        if self.shared.is_shutdown_asked.load(Ordering::Relaxed) {
+            // An old division: what this worker asks for comes with the next.
+            return Ok(());
+        }
+        self.take_over(partitions).await
+    }
+
+    /// All of the application stops. A member that has not heard of it yet hears it from those who are still there.
+    async fn shut_down(&mut self) -> WorkerError {
+        self.give_up_tasks();
+        self.assignor.ask_for_shutdown();
+        let until = Instant::now() + SHUTDOWN_LINGER;
+        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            if self.is_stopping() || self.consumer.next_event(left).await.is_err() {
+                break;
+            }
+        }
+        WorkerError::ShutdownRequested
     }
 
     /// Gives each task its records.
@@ -444,7 +569,11 @@ impl Worker {
         // Those that stayed are taken over like new ones: another may have had them in between.
         self.give_up_tasks();
         self.state.send_replace(WorkerState::Restoring);
-        let layout = &self.shared.topics.layout;
+        let layout = &self.topics.layout;
+        if partitions.iter().any(|partition| !layout.is_read(partition)) {
+            // The leader knows more than this process. Its partition waits, and comes again once the topic is known here too.
+            self.shared.look_again.notify_one();
+        }
         let assigned: BTreeSet<&TopicPartition> = partitions.iter().collect();
         let is_mine = |id: &TaskId| layout.partitions_of(*id).iter().any(|partition| assigned.contains(partition));
         let ids: BTreeSet<TaskId> = layout.task_ids().into_iter().filter(is_mine).collect();
@@ -517,8 +646,10 @@ impl Worker {
     }
 
     fn let_run(&mut self, ready: &BTreeSet<TaskId>) {
-        let partitions = self.partitions_of(ready);
-        self.consumer.resume(&partitions);
+        if !self.is_paused {
+            let partitions = self.partitions_of(ready);
+            self.consumer.resume(&partitions);
+        }
         let state = if self.restoration.is_some() { WorkerState::Restoring } else { WorkerState::Running };
         self.state.send_replace(state);
     }
@@ -560,7 +691,7 @@ impl Worker {
     /// `false`: another worker of this process did not give a store back in time. (It has not yet heard that the group went on
     /// without it. Two that waited for each other without an end would never hear of it.)
     async fn create_task(&mut self, id: TaskId) -> Result<bool, WorkerError> {
-        let (topology, surroundings) = (&self.shared.topology, &self.shared.topics.surroundings);
+        let (topology, surroundings) = (&self.topics.topology, &self.topics.surroundings);
         let mut engines = BTreeMap::new();
         let stores = Task::stores_of(topology, id, surroundings);
         for needed in &stores {
@@ -622,7 +753,7 @@ impl Worker {
     }
 
     fn give_back(&self, id: TaskId, store: &str, engine: Box<dyn atonce_streams_core::StateStore>) {
-        let needed = self.shared.topology.stores().iter().find(|specification| specification.name == store);
+        let needed = self.topics.topology.stores().iter().find(|specification| specification.name == store);
         let is_persistent = needed.is_some_and(|specification| specification.is_persistent);
         self.shared.folder.give_back(id, store, is_persistent, engine);
     }
@@ -851,7 +982,7 @@ impl Worker {
         for (topic_partition, delivery) in std::mem::take(&mut self.last_changes) {
             // Flushed, so this waits for nothing. Without an offset the position stays: it is a lower bound.
             let offset = delivery.await.ok().and_then(|metadata| metadata.offset);
-            let changelog = self.shared.topics.changelogs.get(&topic_partition.topic);
+            let changelog = self.topics.changelogs.get(&topic_partition.topic);
             if let (Some(offset), Some(changelog)) = (offset, changelog) {
                 let end = ChangelogEnd { topic_id: changelog.topic_id, offset: offset + 1, leader_epoch: None };
                 ends.insert(topic_partition, end);
@@ -942,7 +1073,7 @@ impl Worker {
             return;
         }
         self.purged_at = Instant::now();
-        let topics = &self.shared.topics.layout.internal_topics;
+        let topics = &self.topics.layout.internal_topics;
         let repartition: BTreeSet<&TopicName> = topics
             .iter()
             .filter(|topic| topic.kind == InternalTopicKind::Repartition)
@@ -1035,7 +1166,7 @@ impl Worker {
             None => IDLE_WAIT,
         };
         let punctuations = self.tasks.values().filter_map(Task::next_wall_clock_punctuation);
-        let until_punctuation = match punctuations.min() {
+        let until_punctuation = match punctuations.min().filter(|_| !self.is_paused) {
             Some(next) => Duration::from_millis(u64::try_from(next.0.saturating_sub(now().0)).unwrap_or(0)),
             None => IDLE_WAIT,
         };
@@ -1043,7 +1174,7 @@ impl Worker {
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stop.borrow()
+        *self.stop.borrow() != Stop::No
     }
 
     /// Waits longer after each failure in a row; not at all once told to stop.
@@ -1051,7 +1182,7 @@ impl Worker {
         let wait = BACK_OFF.saturating_mul(1 << self.failures_in_a_row.min(10)).min(BACK_OFF_MAX);
         self.failures_in_a_row += 1;
         let mut stop = self.stop.clone();
-        let _ = tokio::time::timeout(wait, stop.wait_for(|is_stopping| *is_stopping)).await;
+        let _ = tokio::time::timeout(wait, stop.wait_for(|stop| *stop != Stop::No)).await;
     }
 }
 
