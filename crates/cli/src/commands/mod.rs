@@ -9,6 +9,7 @@ pub(crate) mod data_folder;
 pub(crate) mod groups;
 pub(crate) mod produce;
 pub(crate) mod records;
+pub(crate) mod streams;
 pub(crate) mod topics;
 pub(crate) mod transactions;
 

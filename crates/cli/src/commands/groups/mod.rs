@@ -1,7 +1,7 @@
 //! `atonce groups`: listing, describing, resetting and deleting groups.
 
 mod describe;
-mod reset;
+pub(super) mod reset;
 
 use atonce_client::admin::{GroupFilter, GroupState, GroupType};
 use atonce_client::{AdminError, Client, GroupId, GroupInstanceId};
@@ -82,7 +82,7 @@ enum Verb {
     },
 }
 
-const SEE_LIST: &str = "see the cause above; `atonce groups list` shows the groups there are";
+pub(super) const SEE_LIST: &str = "see the cause above; `atonce groups list` shows the groups there are";
 
 /// Runs one of the verbs.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {

@@ -67,7 +67,7 @@ struct Scope {
 /// Where to.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Target {
+pub(in crate::commands) struct Target {
     /// To the first record there is.
     #[arg(long)]
     to_earliest: bool,
@@ -96,7 +96,7 @@ struct Target {
 
 /// The same as a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Move {
+pub(in crate::commands) enum Move {
     Earliest,
     Latest,
     Current,
@@ -109,12 +109,12 @@ enum Move {
 const SEE_GROUP: &str = "see the cause above; `atonce groups describe GROUP` shows what it has committed";
 
 /// What would be committed, where something is known of it.
-type Plan = BTreeMap<TopicPartition, Change>;
+pub(in crate::commands) type Plan = BTreeMap<TopicPartition, Change>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Change {
-    from: Option<i64>,
-    to: i64,
+pub(in crate::commands) struct Change {
+    pub(in crate::commands) from: Option<i64>,
+    pub(in crate::commands) to: i64,
 }
 
 /// Shows the plan; does it, if asked to.
@@ -155,7 +155,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn target(given: &Target) -> Result<Move, Failure> {
+pub(in crate::commands) fn target(given: &Target) -> Result<Move, Failure> {
     if let Some(path) = &given.from_file {
         let text = std::fs::read_to_string(path).or_failure(
             || format!("cannot read {}", path.display()),
@@ -204,7 +204,10 @@ fn listed(text: &str) -> Result<BTreeMap<TopicPartition, i64>, String> {
     if offsets.is_empty() { Err("it has no line".to_owned()) } else { Ok(offsets) }
 }
 
-async fn committed(admin: &Admin, group: &GroupId) -> Result<BTreeMap<TopicPartition, CommittedOffset>, Failure> {
+pub(in crate::commands) async fn committed(
+    admin: &Admin,
+    group: &GroupId,
+) -> Result<BTreeMap<TopicPartition, CommittedOffset>, Failure> {
     let failed = || format!("cannot look up what {group} has committed");
     let told = admin.committed_offsets_of_groups(std::slice::from_ref(group), false).await;
     let told = each(told.or_failure(failed, REACH)?, "look up", |_| false, SEE_GROUP)?;
@@ -238,7 +241,7 @@ async fn wanted(
     if scope.all_topics { Ok(committed.keys().cloned().collect()) } else { partitions(client, &scope.topics).await }
 }
 
-async fn plan(
+pub(in crate::commands) async fn plan(
     admin: &Admin,
     to: &Move,
     wanted: &[TopicPartition],
