@@ -458,7 +458,8 @@ pub fn offset_fetch(request: &OffsetFetchRequest, version: i16, topics: &dyn Top
             let asked = asked.iter().map(|topic| (topic.name.as_str(), topic.topic_id, &topic.partition_indexes));
             asked.collect::<Vec<_>>()
         });
-        let who = (group.member_id.as_deref().and_then(member_id), group.member_epoch);
+        // Null and empty are not the same here.
+        let who = (group.member_id.as_deref().map(MemberId::from), group.member_epoch);
         fetch_of_group(&group.group_id, who, asked, require_stable, by_id)
     });
     groups.collect()

@@ -51,16 +51,15 @@ pub(in super::super) fn validate(
 
 /// Whether the member may fetch offsets. Nobody in particular may, too.
 ///
-/// Refuses: `UnknownMemberId`; `StaleMemberEpoch` (`IllegalGeneration`) in another epoch than the member's.
+/// Refuses: `UnknownServerError` for an epoch of no member, over which Kafka stumbles; `UnknownMemberId`; `StaleMemberEpoch`
+///   (`IllegalGeneration`) in another epoch than the member's.
 pub(in super::super) fn validate_fetch(
     group: &Consumer,
     member: Option<&MemberId>,
     epoch: i32,
 ) -> Result<(), ErrorCode> {
-    if member.is_none() && epoch < 0 {
-        return Ok(());
-    }
-    let member = member_of(group, member)?;
+    let Some(id) = member else { return if epoch < 0 { Ok(()) } else { Err(ErrorCode::UnknownServerError) } };
+    let member = member_of(group, Some(id))?;
     if member.current.epoch == epoch { Ok(()) } else { Err(stale(member)) }
 }
 
