@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use atonce_broker::{Broker, StartError};
 use atonce_protocol::messages::describe_configs_request::{DescribeConfigsRequest, DescribeConfigsResource};
+use atonce_protocol::messages::describe_groups_request::DescribeGroupsRequest;
+use atonce_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
 use atonce_protocol::messages::metadata_request::MetadataRequest;
 use atonce_protocol::messages::produce_request::PartitionProduceData;
 use raw_client::{RawClient, batch, plain_batch, produce_request};
@@ -40,8 +42,9 @@ async fn probes_tell_starting_from_serving_from_stopped() {
 
 #[tokio::test]
 async fn numbers_count_what_was_asked_refused_and_written() {
-    let broker =
-        Broker::builder().temporary().health("127.0.0.1:0").metrics("127.0.0.1:0").start().await.expect("started");
+    let builder = Broker::builder().temporary().health("127.0.0.1:0").metrics("127.0.0.1:0");
+    let builder = builder.property("group.initial.rebalance.delay.ms", "300000");
+    let broker = builder.start().await.expect("started");
     let address = broker.metrics_address().expect("asked for");
     let mut client = RawClient::of(&broker);
     client.create_topic("t", 2).await;
@@ -51,6 +54,19 @@ async fn numbers_count_what_was_asked_refused_and_written() {
     assert_ne!(client.produce(9, None, "none", 0, plain_batch(&["v"])).await.error_code, 0);
     let producer = client.init(Some("id")).await;
     client.append(Some("id"), producer, 0, "t", 1, &["a", "b"]).await.expect("appended");
+    // Alone in its group, it waits until the window of the first generation closes.
+    let mut member = RawClient::of(&broker);
+    let join = JoinGroupRequest {
+        group_id: "g".to_owned(),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 300_000,
+        protocol_type: "consumer".to_owned(),
+        protocols: vec![JoinGroupRequestProtocol { name: "range".to_owned(), ..Default::default() }],
+        ..Default::default()
+    };
+    member.send(3, &join).await;
+    let describe = DescribeGroupsRequest { groups: vec!["g".to_owned()], ..Default::default() };
+    while client.call(5, &describe).await.groups[0].members.is_empty() {}
     let (status, text) = get(address, "/metrics").await;
     assert_eq!(status, "HTTP/1.1 200 OK");
     let value = |name: &str| -> f64 {
@@ -60,8 +76,12 @@ async fn numbers_count_what_was_asked_refused_and_written() {
     };
     assert_eq!(value(r#"atonce_requests_total{api="Produce"}"#), 5.0);
     assert_eq!(value(r#"atonce_errors_total{api="Produce",code="UNKNOWN_TOPIC_OR_PARTITION"}"#), 1.0);
-    assert_eq!(value("atonce_connections"), 1.0);
+    assert_eq!(value("atonce_connections"), 2.0);
     assert_eq!(value("atonce_open_transactions"), 1.0);
+    assert_eq!(
+        (value("atonce_groups"), value("atonce_group_members"), value("atonce_group_requests_held")),
+        (1.0, 1.0, 1.0)
+    );
     assert_eq!(value("atonce_last_stable_offset_lag"), 2.0);
     assert_eq!(value("atonce_disk_full"), 0.0);
     assert_eq!(value("atonce_answer_memory_bytes"), 0.0);

@@ -7,7 +7,7 @@
 //! - an honest client is never told to give up what it was not given, nor given what another one still has;
 //! - wherever the world stands: if nothing more goes wrong, all members come to rest with all partitions divided between them.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
@@ -20,7 +20,9 @@ use atonce_kernel::{GroupId, GroupInstanceId, MemberId, ProducerId, TopicId, Top
 use atonce_protocol::ErrorCode;
 
 mod group_host;
+mod walk;
 use group_host::{Host, topic_id};
+use walk::explore;
 
 /// What a client believes.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
@@ -85,54 +87,6 @@ impl World {
             says_all: false,
         };
         Self { host, clients: clients.iter().map(client).collect(), partitions: 2, epochs: (0, 0) }
-    }
-
-    fn actions(&self) -> Vec<Action> {
-        let mut actions = Vec::new();
-        for (client, it) in self.clients.iter().enumerate() {
-            actions.push(Action::Beat { client, is_lost: false });
-            actions.push(Action::Beat { client, is_lost: true });
-            if it.given != it.owned {
-                actions.push(Action::Follow(client));
-            }
-            if it.epoch > 0 {
-                actions.push(Action::Leave(client));
-            }
-        }
-        actions.extend([Action::Silence, Action::Crash]);
-        if self.partitions == 2 {
-            actions.push(Action::Grow);
-        }
-        actions
-    }
-
-    fn act(&mut self, action: Action) {
-        match action {
-            Action::Beat { client, is_lost } => self.beat(client, is_lost),
-            Action::Follow(client) => {
-                let it = &mut self.clients[client];
-                it.owned.clone_from(&it.given);
-            }
-            Action::Leave(client) => {
-                let it = &mut self.clients[client];
-                it.owned.clear();
-                it.given.clear();
-                let epoch = if it.instance.is_some() { -2 } else { -1 };
-                let request = ConsumerGroupHeartbeat { epoch, ..self.request(client) };
-                self.clients[client].epoch = 0;
-                self.host.ask(&Command::ConsumerGroupHeartbeat(request));
-            }
-            Action::Silence => {
-                self.host.pass_ms(30_000);
-            }
-            Action::Crash => self.host.crash(),
-            Action::Grow => {
-                self.partitions += 1;
-                self.host.set_topics(&[&format!("x:{}", self.partitions)]);
-            }
-        }
-        self.host.tick();
-        self.check();
     }
 
     fn request(&self, client: usize) -> ConsumerGroupHeartbeat {
@@ -250,59 +204,82 @@ impl World {
             other => panic!("{other:?}"),
         }
     }
-
-    /// Nothing goes wrong any more: everybody follows and says so.
-    fn settle(mut self) {
-        for _ in 0..12 {
-            for client in 0..self.clients.len() {
-                self.act(Action::Follow(client));
-                self.act(Action::Beat { client, is_lost: false });
-            }
-            self.host.pass_ms(11_000);
-        }
-        let group = self.host.shard.consumer_group(&group()).expect("all have joined");
-        assert_eq!(group.state(), ConsumerState::Stable, "{group:?}");
-        assert_eq!(group.members.len(), self.clients.len());
-        let owned: Vec<_> = self.clients.iter().flat_map(|client| all(&client.owned)).collect();
-        assert_eq!(owned.len(), self.partitions as usize, "each partition once: {:?}", self.clients);
-        assert_eq!(owned.iter().collect::<BTreeSet<_>>().len(), owned.len());
-    }
 }
 
-/// All states that some actions lead to, each with the shortest way there. Which of them are let come to rest: one in `settled`.
-#[expect(clippy::print_stderr, reason = "how it came to a failure is shown beside the failure itself")]
-fn explore(world: World, depth: usize, settled: u64) -> usize {
-    let hasher = BuildHasherDefault::<DefaultHasher>::default();
-    let mut seen = HashSet::with_hasher(hasher.clone());
-    let mut frontier = vec![(world, Vec::new())];
-    for _ in 0..depth {
-        let mut next = Vec::new();
-        for (world, way) in frontier {
-            for action in world.actions() {
-                let mut way = way.clone();
-                way.push(action);
-                let mut after = world.clone();
-                let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    after.act(action);
-                    // The log and the waiters only grow; what is to come depends on the shard and the clients.
-                    let shown = (&after.host.shard, &after.clients, after.host.now);
-                    let number = hasher.hash_one(shown);
-                    if seen.insert(number) {
-                        if number.is_multiple_of(settled) {
-                            after.clone().settle();
-                        }
-                        next.push((after, way.clone()));
-                    }
-                }));
-                if let Err(panic) = acted {
-                    eprintln!("after {way:?}");
-                    std::panic::resume_unwind(panic);
-                }
+impl walk::World for World {
+    type Action = Action;
+
+    fn actions(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (client, it) in self.clients.iter().enumerate() {
+            actions.push(Action::Beat { client, is_lost: false });
+            actions.push(Action::Beat { client, is_lost: true });
+            if it.given != it.owned {
+                actions.push(Action::Follow(client));
+            }
+            if it.epoch > 0 {
+                actions.push(Action::Leave(client));
             }
         }
-        frontier = next;
+        actions.extend([Action::Silence, Action::Crash]);
+        if self.partitions == 2 {
+            actions.push(Action::Grow);
+        }
+        actions
     }
-    seen.len()
+
+    fn act(&mut self, action: &Action) {
+        match *action {
+            Action::Beat { client, is_lost } => self.beat(client, is_lost),
+            Action::Follow(client) => {
+                let it = &mut self.clients[client];
+                it.owned.clone_from(&it.given);
+            }
+            Action::Leave(client) => {
+                let it = &mut self.clients[client];
+                it.owned.clear();
+                it.given.clear();
+                let epoch = if it.instance.is_some() { -2 } else { -1 };
+                let request = ConsumerGroupHeartbeat { epoch, ..self.request(client) };
+                self.clients[client].epoch = 0;
+                self.host.ask(&Command::ConsumerGroupHeartbeat(request));
+            }
+            Action::Silence => {
+                self.host.pass_ms(30_000);
+            }
+            Action::Crash => self.host.crash(),
+            Action::Grow => {
+                self.partitions += 1;
+                self.host.set_topics(&[&format!("x:{}", self.partitions)]);
+            }
+        }
+        self.host.tick();
+        self.check();
+    }
+
+    fn key(&self) -> u64 {
+        // The log and the waiters only grow; what is to come depends on the shard and the clients.
+        let shown = (&self.host.shard, &self.clients, self.host.now);
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(shown)
+    }
+
+    /// Nothing goes wrong any more: everybody follows and says so.
+    fn settle(&self) {
+        let mut world = self.clone();
+        for _ in 0..12 {
+            for client in 0..world.clients.len() {
+                world.act(&Action::Follow(client));
+                world.act(&Action::Beat { client, is_lost: false });
+            }
+            world.host.pass_ms(11_000);
+        }
+        let group = world.host.shard.consumer_group(&group()).expect("all have joined");
+        assert_eq!(group.state(), ConsumerState::Stable, "{group:?}");
+        assert_eq!(group.members.len(), world.clients.len());
+        let owned: Vec<_> = world.clients.iter().flat_map(|client| all(&client.owned)).collect();
+        assert_eq!(owned.len(), world.partitions as usize, "each partition once: {:?}", world.clients);
+        assert_eq!(owned.iter().collect::<BTreeSet<_>>().len(), owned.len());
+    }
 }
 
 #[test]

@@ -5,13 +5,14 @@
 //! counting began at), so that the walk ends. What must hold is in [`World::check`]; and from every state seen, once nothing goes wrong
 //! any more, the clients must come to share the partitions: [`World::settles`].
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use atonce_coordinator::group::classic::{Classic, JoinProtocol, State, Waiting, Window};
 use atonce_coordinator::group::command::{
     Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, OffsetCommit, OffsetToCommit, SyncGroup, TxnOffsetCommit,
+    WaiterGone,
 };
 use atonce_coordinator::group::record::GroupMetadata;
 use atonce_coordinator::group::{Command, GroupConfig, GroupCoordinator, Note, Record, Reply};
@@ -21,6 +22,12 @@ use atonce_kernel::{
 };
 use atonce_protocol::ErrorCode;
 use bytes::Bytes;
+
+mod walk;
+use walk::{World as _, explore};
+
+/// How many states there are for each that is let settle.
+const SETTLE_EACH: usize = 7;
 
 /// Time goes in steps so small that a handful of them tells everything apart.
 const SESSION_MS: i32 = 2;
@@ -99,6 +106,8 @@ enum Action {
     Lose(usize),
     /// It does not wait any longer, and asks again.
     Retry(usize),
+    /// Its connection is gone, and the coordinator hears of that.
+    HangUp(usize),
     Leave(usize),
     /// It is killed and started again, or another one takes its place: the old one may live on, unaware.
     Restart(usize),
@@ -149,7 +158,7 @@ impl World {
         let members = self.group().into_iter().flat_map(|group| group.members.values());
         members
             .filter_map(|member| match member.waiting {
-                Waiting::No => None,
+                Waiting::No | Waiting::JoinGone => None,
                 Waiting::Join { waiter, .. } | Waiting::Sync { waiter } => Some(waiter),
             })
             .collect()
@@ -221,8 +230,13 @@ impl World {
         }
         // Whoever asked and is not answered, is held; nobody is forgotten.
         let mut expected: BTreeSet<Waiter> = before.difference(&answered).copied().collect();
-        if *command != Command::Tick && !answered.contains(&waiter) {
-            expected.insert(waiter);
+        match command {
+            Command::Tick => {}
+            Command::WaiterGone(gone) => assert!(expected.remove(&gone.waiter), "who hangs up was held"),
+            _ if !answered.contains(&waiter) => {
+                expected.insert(waiter);
+            }
+            _ => {}
         }
         assert_eq!(self.held(), expected, "after {command:?}");
         decision
@@ -252,34 +266,7 @@ impl World {
         self.recorded = Some(metadata.clone());
     }
 
-    fn actions(&self) -> Vec<Action> {
-        let mut actions = Vec::new();
-        for (index, client) in self.clients.iter().enumerate() {
-            match (&client.phase, &client.answer) {
-                (_, Some(_)) => actions.extend([Action::Deliver(index), Action::Lose(index)]),
-                (Phase::Out | Phase::Joined, None) => actions.push(Action::Step(index)),
-                (Phase::Joining(_) | Phase::Syncing(_), None) => actions.push(Action::Retry(index)),
-                (Phase::In, None) => {
-                    actions.push(Action::Step(index));
-                    if client.kind != Kind::Static {
-                        actions.push(Action::Leave(index));
-                    }
-                }
-            }
-            if client.belief.member.is_some() {
-                actions.push(Action::Restart(index));
-            }
-        }
-        if self.group().is_some() {
-            actions.push(Action::Crash);
-        }
-        if self.shard.next_deadline().is_some() {
-            actions.push(Action::Time);
-        }
-        actions
-    }
-
-    fn act(&mut self, action: &Action) {
+    fn play(&mut self, action: &Action) {
         match action {
             Action::Step(index) => match self.clients[*index].phase {
                 Phase::Out => self.join(*index),
@@ -305,6 +292,16 @@ impl World {
                     Phase::Joining(_) => self.join(*index),
                     _ => self.sync(*index),
                 }
+            }
+            Action::HangUp(index) => {
+                let (Phase::Joining(waiter) | Phase::Syncing(waiter)) = self.clients[*index].phase else {
+                    unreachable!()
+                };
+                self.clients[*index].phase = match self.clients[*index].phase {
+                    Phase::Joining(_) => Phase::Out,
+                    _ => Phase::Joined,
+                };
+                self.ask(Waiter(997), &Command::WaiterGone(WaiterGone { group: group_id(), waiter }));
             }
             Action::Leave(index) => {
                 let member = self.clients[*index].belief.member.clone();
@@ -557,7 +554,6 @@ impl World {
                 };
                 moved |= world.clients[index].phase != Phase::In;
                 world.act(&action);
-                world.check();
             }
             if !moved {
                 let is_in = |client: &Client| client.phase == Phase::In && client.answer.is_none();
@@ -583,8 +579,45 @@ impl World {
         self.now = self.now.plus_ms(1);
         self.tick();
     }
+}
 
-    /// What matters of a state.
+impl walk::World for World {
+    type Action = Action;
+
+    fn actions(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (index, client) in self.clients.iter().enumerate() {
+            match (&client.phase, &client.answer) {
+                (_, Some(_)) => actions.extend([Action::Deliver(index), Action::Lose(index)]),
+                (Phase::Out | Phase::Joined, None) => actions.push(Action::Step(index)),
+                (Phase::Joining(_) | Phase::Syncing(_), None) => {
+                    actions.extend([Action::Retry(index), Action::HangUp(index)]);
+                }
+                (Phase::In, None) => {
+                    actions.push(Action::Step(index));
+                    if client.kind != Kind::Static {
+                        actions.push(Action::Leave(index));
+                    }
+                }
+            }
+            if client.belief.member.is_some() {
+                actions.push(Action::Restart(index));
+            }
+        }
+        if self.group().is_some() {
+            actions.push(Action::Crash);
+        }
+        if self.shard.next_deadline().is_some() {
+            actions.push(Action::Time);
+        }
+        actions
+    }
+
+    fn act(&mut self, action: &Action) {
+        self.play(action);
+        self.check();
+    }
+
     fn key(&self) -> u64 {
         let base = self.recorded.as_ref().map_or(0, |it| it.generation);
         let clients: Vec<_> = self
@@ -629,6 +662,10 @@ impl World {
         let deadline = self.shard.next_deadline().map(|deadline| deadline.ms_since(self.now).max(0));
         BuildHasherDefault::<DefaultHasher>::default().hash_one((clients, group, recorded, &self.deaf, deadline))
     }
+
+    fn settle(&self) {
+        self.settles();
+    }
 }
 
 fn offset() -> OffsetToCommit {
@@ -658,55 +695,12 @@ fn seen(reply: &Reply) -> Heard {
     }
 }
 
-/// Walks breadth first, `depth` actions far; settles every seventh state. How many states there were.
-#[expect(clippy::print_stderr, reason = "a failure says how it came about")]
-fn explore(start: World, depth: usize) -> usize {
-    let mut seen: HashSet<u64, BuildHasherDefault<DefaultHasher>> = HashSet::default();
-    seen.insert(start.key());
-    let mut layer: Vec<(World, Vec<Action>)> = vec![(start, Vec::new())];
-    let mut count = 0;
-    for _ in 0..depth {
-        let mut next = Vec::new();
-        for (world, path) in layer {
-            for action in world.actions() {
-                let mut after = world.clone();
-                let mut path = path.clone();
-                path.push(action.clone());
-                let trace = path.clone();
-                // A failure says how it came about.
-                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    after.act(&action);
-                    after.check();
-                    let is_new = seen.insert(after.key());
-                    if is_new {
-                        count += 1;
-                        if count % 7 == 0 {
-                            after.settles();
-                        }
-                    }
-                    is_new
-                }));
-                match outcome {
-                    Ok(true) => next.push((after, path)),
-                    Ok(false) => {}
-                    Err(panic) => {
-                        eprintln!("after {trace:?}");
-                        std::panic::resume_unwind(panic);
-                    }
-                }
-            }
-        }
-        layer = next;
-    }
-    count
-}
-
 /// From nothing, and from a group in which all is well, so many actions in a row: each one more makes two to three times as
 /// many states. The counts are gates: a walk that finds little proves little.
 fn check(kinds: &[Kind], (from_nothing, from_settled): (usize, usize), states_at_least: usize) {
     let nothing = World::new(kinds);
     let settled = nothing.settles();
-    let states = explore(nothing, from_nothing) + explore(settled, from_settled);
+    let states = explore(nothing, from_nothing, SETTLE_EACH) + explore(settled, from_settled, SETTLE_EACH);
     assert!(states >= states_at_least, "only {states} states");
 }
 

@@ -319,7 +319,12 @@ fn every_version_of_join_can_say_every_answer() {
             response.encode(&mut bytes, version).unwrap_or_else(|error| panic!("{version}: {error}"));
         }
     }
-    assert_eq!(wire::join_group_response(&Err(refused.clone()), 6).protocol_name.as_deref(), Some(""));
+    let said = wire::join_group_response(&Ok(joined), 9);
+    assert_eq!((said.member_id.as_str(), said.leader.as_str(), said.generation_id), ("m", "m", 1));
+    let said = wire::join_group_response(&Err(refused.clone()), 6);
+    assert_eq!((said.protocol_name.as_deref(), said.generation_id, said.member_id.as_str()), (Some(""), -1, ""));
+    let told = JoinRefused { error: ErrorCode::MemberIdRequired, member: Some("m".into()) };
+    assert_eq!(wire::join_group_response(&Err(told), 9).member_id, "m");
     assert_eq!(wire::join_group_response(&Err(refused), 7).protocol_name, None);
 }
 
@@ -386,7 +391,9 @@ fn what_is_shown_of_groups_can_be_said_in_every_version() {
         group_type: GroupType::Classic,
     };
     let listed = wire::list_groups_response(&[listed]);
-    assert_eq!((listed.groups[0].group_state.as_str(), listed.groups[0].group_type.as_str()), ("Stable", "classic"));
+    let listed = &listed.groups[0];
+    assert_eq!((listed.group_state.as_str(), listed.group_type.as_str()), ("Stable", "classic"));
+    assert_eq!((listed.group_id.as_str(), listed.protocol_type.as_str()), ("g", "consumer"));
     let deleted = wire::delete_groups_response(&[("g".into(), ErrorCode::NonEmptyGroup)]);
     assert_eq!(
         (deleted.results[0].group_id.as_str(), deleted.results[0].error_code),

@@ -10,6 +10,7 @@
 //! | `config delay=0 max=2 retention=…` | settings, before anything else |
 //! | `a: join` | JoinGroup `v=9`, `instance=`, `session=10000`, `rebalance=30000`, `type=consumer`, `protocols=range,sticky`, `topics=x`, `owned=x-0,x-1` |
 //! | `a: sync a1:left b1:@x-0,x-1` | SyncGroup `v=5` with what the leader assigns (with `@`: as consumers write it), `type=`, `protocol=` |
+//! | `a: hang-up` | the connection on which a's request is held is gone |
 //! | `a: beat`, `a: leave b1 instance:i` | Heartbeat; LeaveGroup of the members named, or of itself |
 //! | `a: commit x-0@5` | OffsetCommit `v=9`, `metadata=`, `retention=` |
 //! | `a: send x-0@5 p=1` | TxnOffsetCommit `v=3` in the transaction of producer 1 |
@@ -26,11 +27,11 @@
 //! | `crash` | all is lost but the log |
 //!
 //! Member ids are called `a1`, `a2` … in the order in which client a got them. The right side: replies (`b:` before another's), then after `|` the records, then how groups stand that changed. In those `*` is
-//! the leader, `+` joins, `~` syncs, `!` has not synced yet, `?` has an id and has not come with it.
+//! the leader, `+` joins, `-` wanted to and hung up, `~` syncs, `!` has not synced yet, `?` has an id and has not come with it.
 //!
 //! Apache Kafka 4.4.0 was sent the same requests, and gave the same replies, but for these: a draw between protocols goes to the smaller
 //! name here, and by a hash there; a rebalance goes on at once when the last member turns out to be one too many, and there when time
-//! is up; a static member's new subscription counts at once for OffsetDelete, and there from the next generation on.
+//! is up; who hangs up goes on as a member there, without a clock.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,7 +41,7 @@ use std::sync::Arc;
 use atonce_coordinator::group::classic::{Classic, JoinProtocol, State, Waiting, Window};
 use atonce_coordinator::group::command::{
     DeleteGroups, DescribeGroups, Heartbeat, JoinGroup, LeaveGroup, ListGroups, MemberIdentity, OffsetCommit,
-    OffsetDelete, OffsetFetch, OffsetToCommit, OffsetToFetch, SyncGroup, TxnOffsetCommit,
+    OffsetDelete, OffsetFetch, OffsetToCommit, OffsetToFetch, SyncGroup, TxnOffsetCommit, WaiterGone,
 };
 use atonce_coordinator::group::config::{ConsumerConfig, MigrationPolicy};
 use atonce_coordinator::group::consumer::assignor::Assignor;
@@ -349,6 +350,12 @@ impl Scenario {
             }),
             "enter" | "stay" | "exit" | "away" => Command::ConsumerGroupHeartbeat(self.consumer_heartbeat(line)),
             "describe-consumers" => Command::ConsumerGroupDescribe(ConsumerGroupDescribe { groups: groups(line) }),
+            "hang-up" => {
+                let is_theirs =
+                    |(waiter, actor): &(&Waiter, &String)| *actor == line.actor && self.host.waiting.contains(waiter);
+                let held = self.waiters.iter().rfind(is_theirs).expect("a request of the actor's is held");
+                Command::WaiterGone(WaiterGone { group, waiter: *held.0 })
+            }
             "beat" => Command::Heartbeat(Heartbeat { group, generation, member, instance }),
             "leave" => Command::LeaveGroup(LeaveGroup { group, members: self.leaving(line, member, instance) }),
             "commit" => Command::OffsetCommit(OffsetCommit {
@@ -828,6 +835,7 @@ impl Scenario {
                 Waiting::No if unsynced.contains(id) => "!",
                 Waiting::No => "",
                 Waiting::Join { .. } => "+",
+                Waiting::JoinGone => "-",
                 Waiting::Sync { .. } => "~",
             };
             members.push(format!("{}{leads}{waits}", self.short(id)));

@@ -12,12 +12,18 @@ use atonce_protocol::messages::init_producer_id_response::InitProducerIdResponse
 use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call, Reply};
-use crate::engine::Engine;
+use crate::engine::{Engine, Held};
 
 pub(super) const API: Api =
-    Api { key: ApiKey::InitProducerId, versions: 0..=5, run: |incoming| incoming.on_engine(handle) };
+    Api { key: ApiKey::InitProducerId, versions: 0..=5, run: |incoming| incoming.on_engine_held(handle) };
 
-fn handle(engine: &mut Engine, call: &Call, request: InitProducerIdRequest, reply: Reply<InitProducerIdResponse>) {
+fn handle(
+    engine: &mut Engine,
+    call: &Call,
+    request: InitProducerIdRequest,
+    reply: Reply<InitProducerIdResponse>,
+    held: &Held,
+) {
     let transactional_id = request.transactional_id.map(TransactionalId::from);
     let command = Command::InitProducerId(InitProducerId {
         version: call.version,
@@ -28,7 +34,7 @@ fn handle(engine: &mut Engine, call: &Call, request: InitProducerIdRequest, repl
         keep_prepared_transaction: false,
     });
     let (shared, key) = (std::sync::Arc::clone(&call.shared), call.key);
-    engine.ask_transactions(transactional_id.as_ref(), &command, move |engine, decided| {
+    engine.ask_transactions(transactional_id.as_ref(), &command, held, move |engine, decided| {
         let response = match decided {
             Ok(Decided::InitProducerId(Ok(producer))) => InitProducerIdResponse {
                 producer_id: producer.id.0,

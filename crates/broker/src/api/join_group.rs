@@ -10,16 +10,17 @@ use atonce_protocol::messages::join_group_response::JoinGroupResponse;
 use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call, Reply};
-use crate::engine::Engine;
+use crate::engine::{Engine, Held};
 
-pub(super) const API: Api = Api { key: ApiKey::JoinGroup, versions: 0..=9, run: |incoming| incoming.on_engine(handle) };
+pub(super) const API: Api =
+    Api { key: ApiKey::JoinGroup, versions: 0..=9, run: |incoming| incoming.on_engine_held(handle) };
 
-fn handle(engine: &mut Engine, call: &Call, request: JoinGroupRequest, reply: Reply<JoinGroupResponse>) {
+fn handle(engine: &mut Engine, call: &Call, request: JoinGroupRequest, reply: Reply<JoinGroupResponse>, held: &Held) {
     let version = call.version;
     let caller = wire::Caller { client_id: call.client_id.as_deref().unwrap_or_default(), host: &call.peer.host };
     let join = wire::join_group(&request, version, &caller);
-    let partition = engine.group_partition(&join.group);
-    engine.ask_groups(partition, &Command::JoinGroup(join), move |engine, decided| {
+    let group = join.group.clone();
+    engine.ask_groups(&group, &Command::JoinGroup(join), held, move |engine, decided| {
         let joined = match decided {
             Ok(Decided::JoinGroup(joined)) => joined,
             Ok(_) => Err(JoinRefused { error: ErrorCode::UnknownServerError, member: None }),

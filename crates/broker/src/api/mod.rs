@@ -67,7 +67,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::connection::{Answer, Peer, PendingAnswer};
-use crate::engine::Engine;
+use crate::engine::{Engine, Held, Listening};
 use crate::shared::{Room, Shared};
 
 /// All that is served, in the order of keys.
@@ -158,6 +158,9 @@ pub(crate) struct Incoming {
     pub(crate) permit: Room,
 }
 
+/// Handles a request that a coordinator may hold.
+pub(crate) type Holding<R> = fn(&mut Engine, &Call, R, Reply<<R as Request>::Response>, &Held);
+
 /// Where an answer goes. Dropped without one, it closes the connection.
 #[derive(Debug)]
 pub(crate) struct Reply<R>(oneshot::Sender<Option<R>>);
@@ -167,6 +170,11 @@ impl<R> Reply<R> {
     pub(crate) fn send(self, response: Option<R>) {
         let _ = self.0.send(response);
     }
+}
+
+/// Whether there is an API of this key.
+pub(crate) fn is_served(key: i16) -> bool {
+    SERVED.iter().any(|api| api.key as i16 == key)
 }
 
 /// Takes in one frame. Never fails: what makes no sense becomes an answer that closes the connection.
@@ -226,6 +234,29 @@ impl Incoming {
             }
             Err(error) => Taken::Now(undecodable(&self.call, &error)),
         }
+    }
+
+    /// Has the writer thread handle a request that a coordinator may hold: it hears of it if the connection ends meanwhile.
+    pub(crate) fn on_engine_held<R>(mut self, handle: Holding<R>) -> Taken
+    where
+        R: Request + Send + 'static,
+        R::Response: Send + 'static,
+    {
+        let request = match R::decode(&mut self.body, self.call.version) {
+            Ok(request) => request,
+            Err(error) => return Taken::Now(undecodable(&self.call, &error)),
+        };
+        let held = Held::default();
+        let listening = Listening::new(self.call.shared.engine.clone(), held.clone());
+        let pending =
+            self.prepared_on_engine::<R, _>((request, held, handle), |engine, call, (request, held, handle), reply| {
+                handle(engine, call, request, reply, &held);
+            });
+        Taken::Now(Box::pin(async move {
+            let answer = pending.await;
+            listening.answered();
+            answer
+        }))
     }
 
     /// Has the writer thread handle what `prepare`, on this task, has made of the request.

@@ -8,14 +8,15 @@ use atonce_protocol::messages::sync_group_response::SyncGroupResponse;
 use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call, Reply};
-use crate::engine::Engine;
+use crate::engine::{Engine, Held};
 
-pub(super) const API: Api = Api { key: ApiKey::SyncGroup, versions: 0..=5, run: |incoming| incoming.on_engine(handle) };
+pub(super) const API: Api =
+    Api { key: ApiKey::SyncGroup, versions: 0..=5, run: |incoming| incoming.on_engine_held(handle) };
 
-fn handle(engine: &mut Engine, call: &Call, request: SyncGroupRequest, reply: Reply<SyncGroupResponse>) {
+fn handle(engine: &mut Engine, call: &Call, request: SyncGroupRequest, reply: Reply<SyncGroupResponse>, held: &Held) {
     let sync = wire::sync_group(&request, call.version);
-    let partition = engine.group_partition(&sync.group);
-    engine.ask_groups(partition, &Command::SyncGroup(sync), move |engine, decided| {
+    let group = sync.group.clone();
+    engine.ask_groups(&group, &Command::SyncGroup(sync), held, move |engine, decided| {
         let synced = match decided {
             Ok(Decided::SyncGroup(synced)) => synced,
             Ok(_) => Err(ErrorCode::UnknownServerError),

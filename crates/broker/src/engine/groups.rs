@@ -20,6 +20,7 @@ use atonce_protocol::ErrorCode;
 
 use super::Engine;
 use super::hashing::partition_for;
+use super::held::{Held, HeldBy};
 use super::transactions::{not_encoded, not_logged};
 use crate::configuration::Settings;
 use crate::coordinator_batch;
@@ -87,6 +88,11 @@ impl GroupHost {
         deadlines.min().map(|deadline| deadline.max(self.no_tick_before))
     }
 
+    /// Requests that wait for others.
+    pub(super) fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Topics are not what they were.
     pub(super) fn topics_have_changed(&mut self) {
         self.topics.is_stale = true;
@@ -123,25 +129,50 @@ impl Engine {
         partition_for(group.as_str(), self.groups.partitions())
     }
 
+    /// Groups of both protocols, and their members.
+    pub(super) fn count_groups(&self) -> (usize, usize) {
+        let mut counts = (0, 0);
+        for shard in &self.groups.shards {
+            let classic = shard.groups().map(|(_, group)| group.members.len());
+            for members in classic.chain(shard.consumer_groups().map(|(_, group)| group.members.len())) {
+                counts = (counts.0 + 1, counts.1 + members);
+            }
+        }
+        counts
+    }
+
     /// All partitions of `__consumer_offsets`.
     pub(crate) fn group_partitions(&self) -> std::ops::Range<i32> {
         0..self.groups.partitions()
     }
 
-    /// Asks a group shard; `then` runs with its answer, perhaps at once, perhaps after others have come.
+    /// Asks the shard of `group`; `then` runs with its answer, perhaps at once, perhaps after others have come.
     pub(crate) fn ask_groups(
         &mut self,
-        partition: i32,
+        group: &GroupId,
         command: &Command,
+        held: &Held,
         then: impl FnOnce(&mut Self, Result<Reply, ErrorCode>) + Send + 'static,
     ) {
-        let waiter = self.new_waiter();
+        let (partition, waiter) = (self.group_partition(group), self.new_waiter());
         match self.run_groups(partition, waiter, command, None) {
             Err(code) => then(self, Err(code)),
             Ok(Some(reply)) => then(self, Ok(reply)),
             Ok(None) => {
+                held.by(HeldBy::Group { partition, group: group.clone(), waiter });
                 self.groups.waiting.insert(waiter, Box::new(move |engine, reply| then(engine, Ok(reply))));
             }
+        }
+    }
+
+    /// Nobody listens any more to the answer that `waiter` was promised.
+    pub(super) fn group_caller_gone(&mut self, partition: i32, gone: &Command, waiter: Waiter) {
+        if self.groups.waiting.remove(&waiter).is_none() {
+            return;
+        }
+        let asking = self.new_waiter();
+        if let Err(code) = self.run_groups(partition, asking, gone, None) {
+            tracing::debug!(partition, %code, "a member that hung up is left to its time-out");
         }
     }
 

@@ -18,6 +18,7 @@ mod configs;
 mod cleaning;
 mod groups;
 mod hashing;
+mod held;
 mod recovery;
 mod topics;
 mod transactions;
@@ -54,6 +55,7 @@ use groups::GroupHost;
 use transactions::TransactionHost;
 
 pub(crate) use configs::ConfigOwner;
+pub(crate) use held::{Held, Listening};
 pub(crate) use recovery::durability_before;
 pub(crate) use topics::{NewTopic, Refusal};
 
@@ -216,6 +218,11 @@ pub(crate) struct EngineNumbers {
     pub(crate) transactional_ids: usize,
     /// Open, or being ended.
     pub(crate) open_transactions: usize,
+    /// Of both protocols.
+    pub(crate) groups: usize,
+    pub(crate) group_members: usize,
+    /// JoinGroups and SyncGroups that wait for others.
+    pub(crate) group_requests_held: usize,
     pub(crate) journal_bytes: usize,
     pub(crate) is_disk_full: bool,
 }
@@ -610,7 +617,11 @@ impl Engine {
     /// What it says of itself.
     pub(crate) fn numbers(&self) -> EngineNumbers {
         let (transactional_ids, open_transactions) = self.count_transactions();
+        let (groups, group_members) = self.count_groups();
         EngineNumbers {
+            groups,
+            group_members,
+            group_requests_held: self.groups.held(),
             transactional_ids,
             open_transactions,
             journal_bytes: usize::try_from(self.journal_end()).unwrap_or(0),

@@ -17,6 +17,7 @@ use atonce_log::{AppendError, Marker, Origin, TransactionVersion};
 use atonce_protocol::ErrorCode;
 
 use super::hashing::partition_for;
+use super::held::{Held, HeldBy};
 use super::{Engine, append_error_code};
 use crate::LEADER_EPOCH;
 use crate::configuration::Settings;
@@ -106,6 +107,7 @@ impl Engine {
         &mut self,
         id: Option<&TransactionalId>,
         command: &Command,
+        held: &Held,
         then: impl FnOnce(&mut Self, Result<Reply, ErrorCode>) + Send + 'static,
     ) {
         let partition = match id {
@@ -118,8 +120,20 @@ impl Engine {
             Err(code) => then(self, Err(code)),
             Ok(Some(reply)) => then(self, Ok(reply)),
             Ok(None) => {
+                held.by(HeldBy::Transaction { partition, waiter });
                 self.transactions.waiting.insert(waiter, Box::new(move |engine, reply| then(engine, Ok(reply))));
             }
+        }
+    }
+
+    /// Nobody listens any more to the answer that `waiter` was promised.
+    pub(super) fn transaction_caller_gone(&mut self, partition: i32, gone: &Command, waiter: Waiter) {
+        if self.transactions.waiting.remove(&waiter).is_none() {
+            return;
+        }
+        let asking = self.new_waiter();
+        if let Err(code) = self.run_transactions(partition, asking, gone) {
+            tracing::debug!(partition, %code, "who hung up stays held until its transaction has ended");
         }
     }
 

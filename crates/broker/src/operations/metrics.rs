@@ -191,6 +191,9 @@ fn register_seen(registry: &mut Registry, shared: &Shared, numbers: Option<&Engi
     if let Some(numbers) = numbers {
         gauge("open_transactions", "Transactions that are open or being ended", numbers.open_transactions);
         gauge("transactional_ids", "Transactional ids that are remembered", numbers.transactional_ids);
+        gauge("groups", "Groups of both protocols, with those that only have offsets", numbers.groups);
+        gauge("group_members", "Members of all groups", numbers.group_members);
+        gauge("group_requests_held", "Requests of members that wait for others", numbers.group_requests_held);
         gauge("journal_bytes", "Bytes of the journal since its beginning", numbers.journal_bytes);
         gauge("disk_full", "1 while new data is refused because the disk is full", usize::from(numbers.is_disk_full));
     }

@@ -20,12 +20,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use atonce_kernel::{GroupInstanceId, MemberId, Timestamp};
+use atonce_kernel::{GroupInstanceId, MemberId, Timestamp, TopicName};
 use atonce_protocol::ErrorCode;
 use bytes::Bytes;
 
 use super::record::{GroupMetadata, MemberMetadata};
 use super::reply::{GroupState, JoinedMember};
+use super::subscription::{self, Subscribed};
 use crate::shard::Waiter;
 
 /// A deadline that has always passed: the shard wants its tick now.
@@ -53,6 +54,9 @@ pub struct Classic {
     pub instances: BTreeMap<GroupInstanceId, MemberId>,
     /// Ids given out with `MEMBER_ID_REQUIRED`, and until when we expect them to be used.
     pub pending: BTreeMap<MemberId, Timestamp>,
+    /// What consumers read, as they said when this generation began; what they say later counts from the next one on. None before the
+    /// first, of others than consumers, and where a subscription cannot be read.
+    pub reads: Option<Arc<BTreeSet<TopicName>>>,
 }
 
 /// The states, with what only they have.
@@ -144,14 +148,27 @@ pub enum Waiting {
     Join {
         /// Whom to tell.
         waiter: Waiter,
-        /// It has never been in a generation: it does not know its id, and may not wait for ever.
-        newcomer: bool,
+        /// Who waits.
+        joiner: Joiner,
     },
+    /// The next generation, but it has hung up. It counts as back, and its session goes on: it may come again.
+    JoinGone,
     /// Its assignment.
     Sync {
         /// Whom to tell.
         waiter: Waiter,
     },
+}
+
+/// Who waits for the next generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Joiner {
+    /// A member that was in a generation: alive, as long as we hold its request.
+    Known,
+    /// It has never been in a generation, and may not wait for ever.
+    Newcomer,
+    /// The same, and nothing but the answer to this request can tell it its id (JoinGroup before version 4).
+    Unnamed,
 }
 
 impl Member {
@@ -162,7 +179,7 @@ impl Member {
 
     pub(super) fn is_joining(&self) -> bool {
         match self.waiting {
-            Waiting::Join { .. } => true,
+            Waiting::Join { .. } | Waiting::JoinGone => true,
             Waiting::No | Waiting::Sync { .. } => false,
         }
     }
@@ -170,8 +187,10 @@ impl Member {
     /// When silence puts it out, if it can: a member whose request we hold is alive as far as we know.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         match self.waiting {
-            Waiting::No | Waiting::Join { newcomer: true, .. } => Some(self.session_deadline.unwrap_or(AT_ONCE)),
-            Waiting::Join { newcomer: false, .. } | Waiting::Sync { .. } => None,
+            Waiting::No | Waiting::JoinGone | Waiting::Join { joiner: Joiner::Newcomer | Joiner::Unnamed, .. } => {
+                Some(self.session_deadline.unwrap_or(AT_ONCE))
+            }
+            Waiting::Join { joiner: Joiner::Known, .. } | Waiting::Sync { .. } => None,
         }
     }
 }
@@ -197,6 +216,7 @@ impl Classic {
             members: BTreeMap::new(),
             instances: BTreeMap::new(),
             pending: BTreeMap::new(),
+            reads: None,
         }
     }
 
@@ -213,6 +233,7 @@ impl Classic {
             members: BTreeMap::new(),
             instances: BTreeMap::new(),
             pending: before.map(|before| before.pending.clone()).unwrap_or_default(),
+            reads: None,
         };
         for member in &recorded.members {
             let known = before.and_then(|before| before.members.get(&member.member));
@@ -228,6 +249,7 @@ impl Classic {
             };
             group.state = State::Stable { unsynced, deadline };
         }
+        group.reads = group.topics_now();
         group
     }
 
@@ -289,6 +311,24 @@ impl Classic {
     /// Consumers: their subscriptions can be read.
     pub(super) fn has_consumers(&self) -> bool {
         self.protocol_type.as_deref() == Some("consumer")
+    }
+
+    /// What the subscriptions say now, of members who have agreed on a protocol. Without members it is nothing.
+    pub(super) fn topics_now(&self) -> Option<Arc<BTreeSet<TopicName>>> {
+        if !self.has_consumers() {
+            return None;
+        }
+        let subscriptions = self.members.values().map(|member| self.metadata_of(member));
+        subscription::topics_of(subscriptions).map(Arc::new)
+    }
+
+    /// What this generation reads.
+    pub(super) fn subscribed(&self) -> Subscribed {
+        match &self.reads {
+            Some(topics) => Subscribed::To((**topics).clone()),
+            None if self.has_consumers() => Subscribed::Unknown,
+            None => Subscribed::Nothing,
+        }
     }
 
     /// The member meant by id and own name.

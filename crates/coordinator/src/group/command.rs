@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::classic::JoinProtocol;
 use super::consumer::command::{ConsumerGroupDescribe, ConsumerGroupHeartbeat};
 use super::consumer::topics::TopicsImage;
+use crate::shard::Waiter;
 
 /// A command to a [`GroupCoordinator`](super::GroupCoordinator).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub enum Command {
     PartitionsDeleted(Vec<TopicPartition>),
     /// The broker's topics are others now. Answered with nothing. The host says it before the first command, too.
     TopicsChanged(Arc<TopicsImage>),
+    /// Whoever is held has hung up. Answered with nothing.
+    WaiterGone(WaiterGone),
     /// Time has passed. Answered with nothing to this caller.
     Tick,
 }
@@ -67,6 +70,7 @@ impl Command {
             | Self::ListGroups(_)
             | Self::DeleteGroups(_)
             | Self::PartitionsDeleted(_)
+            | Self::WaiterGone(_)
             | Self::Tick => None,
         }
     }
@@ -259,4 +263,13 @@ pub struct ListGroups {
 pub struct DeleteGroups {
     /// Which groups.
     pub groups: Vec<GroupId>,
+}
+
+/// A caller that waits for its generation or its assignment is there no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaiterGone {
+    /// The group that it asked about.
+    pub group: GroupId,
+    /// Whom nobody need tell any more.
+    pub waiter: Waiter,
 }

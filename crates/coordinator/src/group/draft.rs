@@ -113,7 +113,9 @@ impl<'a> Draft<'a> {
             "{}: a record would make us forget who waits",
             self.id
         );
-        self.group = Classic::settled(&metadata, Some(&self.group));
+        let settled = Classic::settled(&metadata, Some(&self.group));
+        // A static member that took its place again may have said something else; the generation is the same.
+        self.group = Classic { reads: self.group.reads.take(), ..settled };
         self.records.push(Record::Group { group: self.id.clone(), metadata: Some(metadata) });
     }
 
@@ -133,12 +135,16 @@ impl<'a> Draft<'a> {
 
     /// Answers a member's JoinGroup, if we hold one; a clock that stood still goes on.
     pub(super) fn answer_join(&mut self, id: &MemberId, answer: impl FnOnce(&Classic) -> Result<Joined, JoinRefused>) {
-        let Some(Waiting::Join { waiter, .. }) = self.group.members.get(id).map(|member| member.waiting) else {
-            return;
+        let waiter = match self.group.members.get(id).map(|member| member.waiting) {
+            Some(Waiting::Join { waiter, .. }) => Some(waiter),
+            Some(Waiting::JoinGone) => None,
+            Some(Waiting::No | Waiting::Sync { .. }) | None => return,
         };
         self.stop_waiting(id);
-        let answer = answer(&self.group);
-        self.replies.push((waiter, Reply::JoinGroup(answer)));
+        if let Some(waiter) = waiter {
+            let answer = answer(&self.group);
+            self.replies.push((waiter, Reply::JoinGroup(answer)));
+        }
     }
 
     /// Answers a member's SyncGroup, if we hold one; a clock that stood still goes on.
@@ -161,7 +167,7 @@ impl<'a> Draft<'a> {
         let Some(member) = self.group.members.get_mut(id) else { return };
         let error = ErrorCode::RebalanceInProgress;
         match std::mem::replace(&mut member.waiting, waiting) {
-            Waiting::No => {}
+            Waiting::No | Waiting::JoinGone => {}
             Waiting::Join { waiter, .. } => {
                 let refused = JoinRefused { error, member: Some(id.clone()) };
                 self.replies.push((waiter, Reply::JoinGroup(Err(refused))));
@@ -170,7 +176,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn stop_waiting(&mut self, id: &MemberId) {
+    pub(super) fn stop_waiting(&mut self, id: &MemberId) {
         if let Some(member) = self.group.members.get_mut(id) {
             member.waiting = Waiting::No;
         }

@@ -8,7 +8,6 @@ use atonce_protocol::ErrorCode;
 use super::command::{DeleteGroups, OffsetDelete};
 use super::record::Record;
 use super::reply::Reply;
-use super::subscription::Subscribed;
 use super::{GroupCoordinator, Kind, consumer};
 use crate::shard::{Context, Decision};
 
@@ -36,7 +35,7 @@ pub(super) fn offset_delete(
     if !group.is_empty() && !has_consumers {
         return refuse(ErrorCode::NonEmptyGroup);
     }
-    let subscribed = Subscribed::of_kind(&group.kind);
+    let subscribed = group.subscribed();
     let mut doomed = BTreeSet::new();
     let answers = delete
         .partitions

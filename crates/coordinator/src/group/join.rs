@@ -6,7 +6,7 @@ use atonce_kernel::MemberId;
 use atonce_protocol::ErrorCode;
 use bytes::Bytes;
 
-use super::classic::{Member, State, Waiting, Window};
+use super::classic::{Joiner, Member, State, Waiting, Window};
 use super::command::JoinGroup;
 use super::draft::Draft;
 use super::record::NAME_BYTES_MAX;
@@ -122,7 +122,7 @@ impl Draft<'_> {
         let owner = join.instance.as_ref().map(|instance| self.group.instances.get(instance).cloned());
         match owner {
             Some(Some(owner)) => self.replace_static(join, &owner, fresh),
-            Some(None) => self.add(join, fresh),
+            Some(None) => self.add(join, fresh, Joiner::Newcomer),
             None if join.version >= 4 => {
                 // A client that never hears this answer comes again without an id, and costs an entry until its session
                 // would have ended, not a member that a rebalance waits for.
@@ -131,7 +131,7 @@ impl Draft<'_> {
                 self.group.pending.insert(fresh.clone(), deadline);
                 self.refuse_join(ErrorCode::MemberIdRequired, Some(&fresh));
             }
-            None => self.add(join, fresh),
+            None => self.add(join, fresh, Joiner::Unnamed),
         }
     }
 
@@ -151,7 +151,7 @@ impl Draft<'_> {
         }
         if self.group.pending.contains_key(id) {
             return match join.instance {
-                None => self.add(join, id.clone()),
+                None => self.add(join, id.clone(), Joiner::Newcomer),
                 // Ids are given out to dynamic members only. Kafka stumbles here, and says so.
                 Some(_) => self.refuse_join(ErrorCode::UnknownServerError, None),
             };
@@ -177,7 +177,7 @@ impl Draft<'_> {
     }
 
     /// A new member.
-    fn add(&mut self, join: &JoinGroup, id: MemberId) {
+    fn add(&mut self, join: &JoinGroup, id: MemberId, joiner: Joiner) {
         if let State::PreparingRebalance { window: Window::Initial { newcomer, .. } } = &mut self.group.state {
             *newcomer = true;
         }
@@ -193,7 +193,7 @@ impl Draft<'_> {
             session_timeout_ms: join.session_timeout_ms,
             protocols: Arc::clone(&join.protocols),
             assignment: Bytes::new(),
-            waiting: Waiting::Join { waiter: self.waiter, newcomer: true },
+            waiting: Waiting::Join { waiter: self.waiter, joiner },
             session_deadline: Some(self.now.plus_ms(timeout_ms)),
         };
         self.group.insert(id, member);
@@ -216,12 +216,12 @@ impl Draft<'_> {
     }
 
     fn hold_join(&mut self, id: &MemberId) {
-        let newcomer = match self.group.members.get(id).map(|member| member.waiting) {
-            Some(Waiting::Join { newcomer, .. }) => newcomer,
-            Some(Waiting::No | Waiting::Sync { .. }) | None => false,
+        let joiner = match self.group.members.get(id).map(|member| member.waiting) {
+            Some(Waiting::Join { joiner, .. }) => joiner,
+            Some(Waiting::No | Waiting::JoinGone | Waiting::Sync { .. }) | None => Joiner::Known,
         };
         let waiter = self.waiter;
-        self.hold(id, Waiting::Join { waiter, newcomer });
+        self.hold(id, Waiting::Join { waiter, joiner });
     }
 
     /// A static member is back without its id: its place, its assignment and its lead are `fresh`'s from now on, and

@@ -50,6 +50,7 @@ mod show;
 mod subscription;
 mod sync;
 mod tick;
+mod waiter_gone;
 pub mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,11 +59,12 @@ use std::sync::Arc;
 
 use atonce_kernel::{GroupId, MemberId, ProducerId, Timestamp, TopicPartition};
 
-use self::classic::{AT_ONCE, Classic, State, Waiting};
+use self::classic::{AT_ONCE, Classic, Joiner, State, Waiting};
 use self::consumer::record::Fact;
 use self::consumer::topics::TopicsImage;
 use self::consumer::{Clocks, Consumer, Left};
 use self::offsets::{Offsets, Stored};
+use self::subscription::Subscribed;
 use crate::shard::{Context, Corrupt, Decision, Entry, Shard};
 
 pub use self::command::Command;
@@ -120,6 +122,13 @@ impl Group {
         match &mut self.kind {
             Kind::Consumer(consumer) => Some(consumer),
             Kind::Classic { .. } => None,
+        }
+    }
+
+    fn subscribed(&self) -> Subscribed {
+        match &self.kind {
+            Kind::Classic { classic, .. } => classic.subscribed(),
+            Kind::Consumer(group) => Subscribed::To(group.topics().into_iter().cloned().collect()),
         }
     }
 
@@ -390,6 +399,7 @@ impl Shard for GroupCoordinator {
             Command::ListGroups(list) => show::list(self, context, list),
             Command::DeleteGroups(delete) => forget::delete_groups(self, context, delete),
             Command::PartitionsDeleted(partitions) => forget::partitions_deleted(self, partitions),
+            Command::WaiterGone(gone) => waiter_gone::decide(self, context, gone),
             Command::Tick => tick::decide(self, context),
         }
     }
@@ -422,11 +432,14 @@ impl Shard for GroupCoordinator {
                 };
                 let Some(seen) = classic.members.get_mut(member) else { return };
                 match seen.waiting {
-                    Waiting::No | Waiting::Sync { .. } | Waiting::Join { newcomer: false, .. } => {
+                    Waiting::No
+                    | Waiting::JoinGone
+                    | Waiting::Sync { .. }
+                    | Waiting::Join { joiner: Joiner::Known, .. } => {
                         seen.session_deadline = Some(*until);
                     }
                     // It has more time than a session.
-                    Waiting::Join { newcomer: true, .. } => {}
+                    Waiting::Join { joiner: Joiner::Newcomer | Joiner::Unnamed, .. } => {}
                 }
                 // A later deadline leaves the wake-up where it is.
                 self.wake_by(group, *until);

@@ -105,6 +105,7 @@ impl Draft<'_> {
         // A generation that nobody is in: whoever comes back with an older one is told so.
         self.group.generation = self.group.generation.saturating_add(1);
         self.group.protocol = None;
+        self.group.reads = self.group.topics_now();
         self.turn(State::Empty);
         self.record();
     }
@@ -125,6 +126,7 @@ impl Draft<'_> {
     fn begin_generation(&mut self) {
         self.group.generation = self.group.generation.saturating_add(1);
         self.group.protocol = self.group.select_protocol();
+        self.group.reads = self.group.topics_now();
         let ids: Vec<MemberId> = self.group.members.keys().cloned().collect();
         let deadline = self.now.plus_ms(i64::from(self.group.rebalance_timeout_ms()));
         self.turn(State::CompletingRebalance { unsynced: ids.iter().cloned().collect::<BTreeSet<_>>(), deadline });

@@ -8,43 +8,18 @@ use std::collections::BTreeSet;
 use atonce_kernel::TopicName;
 use bytes::Bytes;
 
-use super::Kind;
-use super::classic::{Classic, State};
-
 /// The topics that a group's members read.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subscribed {
     /// These.
     To(BTreeSet<TopicName>),
-    /// Consumers, but what they said cannot be read: it may be any topic.
+    /// Consumers, but nobody knows yet what they read, or what they said cannot be read: it may be any topic.
     Unknown,
     /// Not consumers. What they do is theirs; topics are not what they subscribe to.
     Nothing,
 }
 
 impl Subscribed {
-    pub(super) fn of_kind(group: &Kind) -> Self {
-        match group {
-            Kind::Classic { classic, .. } => Self::of(classic),
-            Kind::Consumer(group) => Self::To(group.topics().into_iter().cloned().collect()),
-        }
-    }
-
-    fn of(group: &Classic) -> Self {
-        if !group.has_consumers() {
-            return Self::Nothing;
-        }
-        match group.state {
-            State::Empty => Self::To(BTreeSet::new()),
-            State::PreparingRebalance { .. } | State::CompletingRebalance { .. } | State::Stable { .. } => {
-                let topics = group.members.values().map(|member| topics(group.metadata_of(member)));
-                topics
-                    .collect::<Option<Vec<_>>>()
-                    .map_or(Self::Unknown, |topics| Self::To(topics.into_iter().flatten().collect()))
-            }
-        }
-    }
-
     pub(super) fn contains(&self, topic: &TopicName) -> bool {
         match self {
             Self::To(topics) => topics.contains(topic),
@@ -52,6 +27,15 @@ impl Subscribed {
             Self::Nothing => false,
         }
     }
+}
+
+/// The topics of all these subscriptions, or `None` if one makes no sense.
+pub(super) fn topics_of(subscriptions: impl IntoIterator<Item = Bytes>) -> Option<BTreeSet<TopicName>> {
+    let mut all = BTreeSet::new();
+    for subscription in subscriptions {
+        all.extend(topics(subscription)?);
+    }
+    Some(all)
 }
 
 /// The topics of one subscription, or `None` if it makes no sense.

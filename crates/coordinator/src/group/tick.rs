@@ -163,7 +163,7 @@ fn search(shard: &GroupCoordinator, context: &Context, after: Option<&GroupId>) 
 /// Tombstones for the offsets of a group that have expired, and for the group if it is left with nothing. A partition for
 /// which a transaction is open keeps its offset, and its group.
 fn expire(shard: &GroupCoordinator, context: &Context, id: &GroupId, group: &Group) -> Vec<Record> {
-    let subscribed = Subscribed::of_kind(&group.kind);
+    let subscribed = group.subscribed();
     let since = match &group.kind {
         Kind::Classic { classic, .. } => retention_begins(classic, &subscribed),
         // Nobody records when such a group became empty.

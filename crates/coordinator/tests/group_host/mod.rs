@@ -80,6 +80,7 @@ impl Host {
         }
         match command {
             Command::Tick | Command::PartitionsDeleted(_) | Command::TopicsChanged(_) => {}
+            Command::WaiterGone(gone) => assert!(self.waiting.remove(&gone.waiter), "who hangs up was held"),
             _ => assert!(self.waiting.insert(waiter)),
         }
         for (waiter, reply) in &decision.replies {
@@ -205,8 +206,11 @@ impl Host {
         self.check_consumer_groups();
         let mut held = BTreeSet::new();
         for (id, group) in self.shard.groups() {
-            let joining =
-                group.members.values().filter(|member| matches!(member.waiting, Waiting::Join { .. })).count();
+            let joining = group
+                .members
+                .values()
+                .filter(|member| matches!(member.waiting, Waiting::Join { .. } | Waiting::JoinGone))
+                .count();
             let syncing =
                 group.members.values().filter(|member| matches!(member.waiting, Waiting::Sync { .. })).count();
             match &group.state {
@@ -246,7 +250,7 @@ impl Host {
             assert!(group.pending.keys().all(|member| !group.members.contains_key(member)), "{id}: {group:?}");
             for member in group.members.values() {
                 match member.waiting {
-                    Waiting::No => {}
+                    Waiting::No | Waiting::JoinGone => {}
                     Waiting::Join { waiter, .. } | Waiting::Sync { waiter } => assert!(held.insert(waiter)),
                 }
             }

@@ -166,7 +166,7 @@ pub(super) fn write_assignment<'a>(
 fn called_back(classic: &Classic) -> Vec<(crate::Waiter, Reply)> {
     let error = ErrorCode::RebalanceInProgress;
     let reply = |(id, member): (&MemberId, &classic::Member)| match member.waiting {
-        Waiting::No => None,
+        Waiting::No | Waiting::JoinGone => None,
         Waiting::Join { waiter, .. } => {
             Some((waiter, Reply::JoinGroup(Err(JoinRefused { error, member: Some(id.clone()) }))))
         }
@@ -241,6 +241,7 @@ pub(super) fn downgrade(draft: Draft<'_>, group: &Consumer, has_to_rebalance: bo
         classic.insert(member_id.clone(), member);
     }
     classic.protocol = classic.select_protocol();
+    classic.reads = classic.topics_now();
     let protocol = classic.protocol.clone();
     for (member_id, member) in &mut classic.members {
         let target = group.targets.get(member_id).into_iter().flatten();
