@@ -128,7 +128,56 @@ def data_folders():
                     keep("data_folder", changes)
 
 
-for part in (messages, segments, small_files, data_folders):
+def clients():
+    """What members of a group tell each other, and what stands in stores."""
+    def number(value, size=4):
+        return value.to_bytes(size, "big", signed=True)
+
+    def text(value):
+        return number(len(value), 2) + value.encode()
+
+    def array(items):
+        return number(len(items)) + b"".join(items)
+
+    def partitions(topic, *indexes):
+        return text(topic) + array([number(index) for index in indexes])
+
+    for version in range(4):
+        for topics in ([], ["x"], ["in", "out"]):
+            said = number(version, 2) + array([text(topic) for topic in topics]) + number(-1)
+            said += array([partitions(topic, 0, 2) for topic in topics]) if version >= 1 else b""
+            said += number(5) if version >= 2 else b""
+            said += text("rack") if version >= 3 else b""
+            keep("clients", b"\0" + said)
+            given = number(version, 2) + array([partitions(topic, 0, 1) for topic in topics])
+            keep("clients", b"\1" + given + number(2) + b"ab")
+    for generation in (b"", number(3)):
+        keep("clients", b"\2" + array([partitions("x", 0, 1), partitions("gone", 7)]) + generation)
+        keep("clients", b"\2" + array([partitions("x", 0, 0, -1, 99)]) + generation)
+    tasks = array([number(0) + number(1), number(1) + number(0)])
+    keep("clients", b"\3\1" + text("process") + tasks + array([]))
+    keep("clients", b"\3\1" + text("") + array([]) + tasks)
+    keep("clients", b"\4\1" + tasks)
+    keep("clients", b"\5\1" + bytes(range(16)) + number(9, 8) + number(-1) + number(1_000, 8) + b"\2")
+    for value in (b"", b"word", b"\xff", number(7), number(-7, 8)):
+        keep("clients", b"\6" + value)
+        keep("clients", b"\7" + value)
+    for frames in (number(3) + b"abc", number(0) + number(1) + b"a", number(101), number(-1), number(2) + b"a"):
+        keep("messages", bytes([3, 9, 3]) + frames)
+
+
+def configurations():
+    for text in (
+        "num.partitions=4", "num.partitions = four", "num.partitons=4", "# nothing", "key", "=1", "a\\", "a\\u00e=1",
+        "group.min.session.timeout.ms : 500\nlog.retention.ms -1\n! more\n", "log.cleanup.policy=compact,\\\n  delete\n",
+        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\nadvertised.listeners=PLAINTEXT://[::1]:1\n",
+        "listeners=PLAINTEXT://:99999", "auto.create.topics.enable=perhaps", "compression.type=zstd\ncompression.type=\n",
+        "transaction.max.timeout.ms=-5", "broker.id=\\u0031\\u", "process.roles=broker,controller\nnode.id=1\n",
+    ):
+        keep("configuration", text.encode())
+
+
+for part in (messages, segments, small_files, data_folders, clients, configurations):
     part()
 for folder in sorted((HERE / "corpus").iterdir()):
     print(folder.name, len(list(folder.iterdir())))

@@ -177,6 +177,13 @@ async fn read_frame(stream: &mut impl Source, buffer: &mut BytesMut, bytes_max: 
                 let mut frame = buffer.split_to(4 + length);
                 return Ok(Some(frame.split_off(4).freeze()));
             }
+            // Bytes of something else altogether are not collected until the frame that they seem to announce is whole.
+            if let Some(key) = buffer.get(4..).and_then(|head| head.first_chunk::<2>()) {
+                let key = i16::from_be_bytes(*key);
+                if !api::is_served(key) {
+                    return Err(invalid(format!("API key {key} is not served")));
+                }
+            }
             buffer.reserve((4 + length - buffer.len()).min(READ_AHEAD_BYTES.max(buffer.len())));
         } else {
             buffer.reserve(READ_AHEAD_BYTES / 8);
@@ -266,6 +273,15 @@ mod tests {
             assert!(read_frame(&mut input, &mut buffer, 10).await.is_err(), "{prefix:?}");
             assert!(buffer.capacity() <= READ_AHEAD_BYTES);
         }
+    }
+
+    #[tokio::test]
+    async fn a_large_frame_of_no_api_is_refused_before_it_is_read() {
+        let (mut client, mut server) = tokio::io::duplex(1000);
+        // 16 MB for an API that there is not, of which the first bytes have come; no more ever will.
+        client.write_all(&[1, 0, 0, 0, 0x7f, 0xff]).await.expect("written");
+        let refused = read_frame(&mut server, &mut BytesMut::new(), 100 << 20).await;
+        assert_eq!(refused.expect_err("refused").kind(), io::ErrorKind::InvalidData);
     }
 
     #[tokio::test]

@@ -7,20 +7,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use atonce_broker::Broker;
+use atonce_client::assignor::{Assignor, MemberSubscription, StickyAssignor};
+use atonce_client_core::subscription;
 use atonce_coordinator::group;
 use atonce_coordinator::transaction;
 use atonce_kernel::disk::{Disk, DiskFile};
 use atonce_kernel::{
-    Outcome, ProducerEpoch, ProducerId, ProducerIdentity, Sequence, Timestamp, TopicName, TopicPartition, Uuid,
+    MemberId, Outcome, ProducerEpoch, ProducerId, ProducerIdentity, Sequence, Timestamp, TopicName, TopicPartition,
+    Uuid,
 };
 use atonce_log::{
     Durability, IsolationLevel, Marker, Origin, Storage, StorageConfig, TransactionVersion, Verification, dump,
 };
 use atonce_protocol::records::{
-    BATCH_HEADER_BYTES, BatchBuilder, BatchOptions, BatchView, ProducedRules, batches as batches_of, read_marker,
-    set_log_append_time, validate_produced,
+    BATCH_HEADER_BYTES, BatchBuilder, BatchOptions, BatchView, Compression, ProducedRules, batches as batches_of,
+    read_marker, recompress, set_log_append_time, validate_produced,
 };
 use atonce_protocol::{AnyRequest, AnyResponse, ApiKey, Reader, frame};
+use atonce_streams_core::store::StorePosition;
+use atonce_streams_core::{Wire, assignment};
 use atonce_testkit::disk::FaultyDisk;
 use bytes::{Bytes, BytesMut};
 
@@ -28,9 +34,11 @@ use bytes::{Bytes, BytesMut};
 pub type Target = fn(&[u8]);
 
 /// Name and function of each target; the name is that of its folder in `corpus/` too.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("messages", messages),
     ("batches", batches),
+    ("clients", clients),
+    ("configuration", configuration),
     ("coordinator_records", coordinator_records),
     ("files", files),
     ("data_folder", data_folder),
@@ -49,7 +57,7 @@ pub fn messages(data: &[u8]) {
         return;
     }
     let mut reader = Reader::new(Bytes::copy_from_slice(body));
-    match kind % 3 {
+    match kind % 4 {
         0 => {
             let Ok(message) = AnyRequest::decode(key, &mut reader, version) else { return };
             let mut again = BytesMut::new();
@@ -64,8 +72,36 @@ pub fn messages(data: &[u8]) {
             let back = AnyResponse::decode(key, &mut Reader::new(again.freeze()), version);
             assert_eq!(back.expect("what was written can be read"), message);
         }
-        _ => drop(frame::decode_request_header(&mut reader)),
+        2 => drop(frame::decode_request_header(&mut reader)),
+        _ => {
+            drop(frame::correlation_id_of(body));
+            drop(frame::decode_response_header(&mut reader, key, version));
+            frames(body);
+        }
     }
+}
+
+/// A stream of frames gives the same ones however it comes, and none is longer than allowed.
+fn frames(stream: &[u8]) {
+    const FRAME_BYTES_MAX: usize = 100;
+    let splitter = frame::FrameSplitter::new(FRAME_BYTES_MAX);
+    let cut = |piece_bytes: usize| {
+        let (mut received, mut frames) = (BytesMut::new(), Vec::new());
+        for piece in stream.chunks(piece_bytes) {
+            received.extend_from_slice(piece);
+            loop {
+                match splitter.next_frame(&mut received) {
+                    Ok(Some(frame)) => frames.push(frame),
+                    Ok(None) => break,
+                    Err(_) => return frames,
+                }
+            }
+        }
+        frames
+    };
+    let whole = cut(stream.len().max(1));
+    assert!(whole.iter().all(|frame| frame.len() <= FRAME_BYTES_MAX));
+    assert_eq!(whole, cut(1), "a stream that comes byte by byte");
 }
 
 /// Any bytes as record batches. The first byte says whether length, format and checksum are set right before, so that the search
@@ -83,15 +119,96 @@ pub fn batches(data: &[u8]) {
     }
     for batch in batches_of(&bytes) {
         let Ok(batch) = batch else { continue };
-        let _ = batch.validate();
+        let is_whole = batch.validate().is_ok();
         let Ok(payload) = batch.decompress(LIMIT) else { continue };
         assert!(payload.len() <= LIMIT);
+        let codecs = [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+        let codec = codecs[usize::from(mode >> 3) % codecs.len()];
+        if let Ok(packed) = recompress(&batch, codec, LIMIT) {
+            let packed = BatchView::new(&packed).expect("a batch packed anew is one");
+            if is_whole {
+                packed.validate().expect("and whole, if it was");
+            }
+            assert_eq!(packed.decompress(LIMIT).expect("as it was packed"), payload);
+        }
         for record in batch.records_in(&payload).flatten() {
             let _ = read_marker(&record);
             record.headers().for_each(|it| drop(it.key_text()));
         }
     }
     let _ = validate_produced(&bytes, ProducedRules { requires_keys: mode & 4 != 0, decompressed_bytes_max: LIMIT });
+}
+
+/// Any bytes as what clients and streams read besides messages: what members of a group tell each other, and what stands in a store, a change
+/// log or beside an offset. The first byte says which. What can be read and written is a fixed point.
+pub fn clients(data: &[u8]) {
+    let Some((&kind, body)) = data.split_first() else { return };
+    let bytes = Bytes::copy_from_slice(body);
+    match kind % 8 {
+        0 => {
+            let Ok(read) = subscription::decode_subscription(&bytes) else { return };
+            let again = subscription::encode_subscription(&read).expect("what was read can be written");
+            assert_eq!(subscription::decode_subscription(&again).expect("what was written can be read"), read);
+        }
+        1 => {
+            let Ok((partitions, userdata)) = subscription::decode_assignment(&bytes) else { return };
+            let again = subscription::encode_assignment(&partitions, &userdata).expect("what was read can be written");
+            let again = subscription::decode_assignment(&again).expect("what was written can be read");
+            assert_eq!(again, (partitions, userdata));
+        }
+        2 => {
+            let member = |id: &str, userdata| MemberSubscription {
+                member_id: MemberId::from(id),
+                instance_id: None,
+                topics: vec![TopicName::from("x")],
+                userdata,
+                owned: Vec::new(),
+                generation_id: -1,
+                rack_id: None,
+            };
+            let members = [member("a", bytes), member("b", Bytes::new())];
+            let assigned = StickyAssignor.assign(&BTreeMap::from([(TopicName::from("x"), 3)]), &members);
+            let mut partitions: Vec<_> = assigned.into_iter().flat_map(|member| member.partitions).collect();
+            partitions.sort();
+            assert_eq!(partitions, [0, 1, 2].map(|index| TopicPartition::new("x", index)), "each partition once");
+        }
+        3 => {
+            let Ok(read) = assignment::Subscription::decode(body) else { return };
+            let again = assignment::Subscription::decode(&read.encode()).expect("what was written can be read");
+            assert_eq!(again, read);
+        }
+        4 => {
+            let Ok(read) = assignment::decode_assignment(body) else { return };
+            let again = assignment::decode_assignment(&assignment::encode_assignment(&read));
+            assert_eq!(again.expect("what was written can be read"), read);
+        }
+        5 => {
+            let Some(read) = StorePosition::decode(body) else { return };
+            assert_eq!(StorePosition::decode(&read.encode()), Some(read));
+        }
+        6 => {
+            stands_for_itself::<String>(body);
+            stands_for_itself::<i64>(body);
+            stands_for_itself::<u32>(body);
+            stands_for_itself::<Option<String>>(body);
+        }
+        // What is not a number is not equal to itself.
+        _ => drop(f64::decode(Some(body))),
+    }
+}
+
+fn stands_for_itself<T: Wire + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
+    if let Ok(value) = T::decode(Some(bytes)) {
+        assert_eq!(T::decode(value.encode().as_deref()).expect("what was written can be read"), value);
+    }
+}
+
+/// Any text as a configuration file: it is taken, or refused with the line that is wrong.
+pub fn configuration(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Err(error) = Broker::builder().configuration(text) {
+        assert!(!error.to_string().is_empty());
+    }
 }
 
 /// Any bytes as key and value of a coordinator's record: the first byte says whose and whether there is a value, the second how long the
@@ -154,13 +271,22 @@ pub fn data_folder(data: &[u8]) {
         let file = disk.open_or_create(path).expect("it is empty");
         file.write_at(content, 0).expect("there is room");
     }
-    let Ok((storage, _)) = Storage::open(disk, config()) else { return };
+    let _ = atonce_log::check::check(&disk, Path::new("/data"), config().journal_file_bytes);
+    let opened = Storage::open(disk.clone(), config()).or_else(|_| {
+        // What cannot be opened may be salvaged, and then opens.
+        Storage::open(disk, StorageConfig { salvage: true, ..config() })
+    });
+    let Ok((storage, _)) = opened else { return };
     let topics: Vec<(TopicName, i32)> =
         storage.catalog().topics().map(|topic| (topic.name.clone(), topic.partitions)).collect();
     for (name, partitions) in topics {
         for index in 0..partitions.min(4) {
             let partition = TopicPartition::new(name.as_str(), index);
             let Some(reader) = storage.reader(&partition) else { continue };
+            let _ = reader.offset_of_max_timestamp(IsolationLevel::ReadUncommitted);
+            for timestamp in [0, 1_000_000, i64::MAX] {
+                let _ = reader.offset_for_timestamp(Timestamp(timestamp), IsolationLevel::ReadCommitted);
+            }
             for isolation in [IsolationLevel::ReadUncommitted, IsolationLevel::ReadCommitted] {
                 let mut next = reader.watermarks().log_start_offset;
                 // Each read makes progress, or is the last.
