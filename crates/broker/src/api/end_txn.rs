@@ -10,7 +10,7 @@ use atonce_protocol::messages::end_txn_response::EndTxnResponse;
 use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call, Reply};
-use crate::engine::{Engine, Held};
+use crate::engine::Engine;
 
 pub(super) const API: Api = Api { key: ApiKey::EndTxn, versions: 0..=5, run: |incoming| incoming.on_engine(handle) };
 
@@ -23,7 +23,7 @@ fn handle(engine: &mut Engine, call: &Call, request: EndTxnRequest, reply: Reply
         outcome: if request.committed { Outcome::Commit } else { Outcome::Abort },
     });
     let (shared, key) = (std::sync::Arc::clone(&call.shared), call.key);
-    engine.ask_transactions(Some(&transactional_id), &command, &Held::default(), move |engine, decided| {
+    engine.ask_transactions(Some(&transactional_id), &command, move |engine, decided| {
         let response = match decided {
             Ok(Decided::EndTxn(Ok(producer))) => {
                 EndTxnResponse { producer_id: producer.id.0, producer_epoch: producer.epoch.0, ..Default::default() }

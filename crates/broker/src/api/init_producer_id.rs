@@ -34,7 +34,7 @@ fn handle(
         keep_prepared_transaction: false,
     });
     let (shared, key) = (std::sync::Arc::clone(&call.shared), call.key);
-    engine.ask_transactions(transactional_id.as_ref(), &command, held, move |engine, decided| {
+    engine.ask_transactions_held(transactional_id.as_ref(), &command, held, move |engine, decided| {
         let response = match decided {
             Ok(Decided::InitProducerId(Ok(producer))) => InitProducerIdResponse {
                 producer_id: producer.id.0,

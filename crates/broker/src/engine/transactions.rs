@@ -107,6 +107,16 @@ impl Engine {
         &mut self,
         id: Option<&TransactionalId>,
         command: &Command,
+        then: impl FnOnce(&mut Self, Result<Reply, ErrorCode>) + Send + 'static,
+    ) {
+        self.ask_transactions_held(id, command, &Held::default(), then);
+    }
+
+    /// The same for a request that may be held; `held` is told.
+    pub(crate) fn ask_transactions_held(
+        &mut self,
+        id: Option<&TransactionalId>,
+        command: &Command,
         held: &Held,
         then: impl FnOnce(&mut Self, Result<Reply, ErrorCode>) + Send + 'static,
     ) {
