@@ -178,9 +178,9 @@ pub fn clients(data: &[u8]) {
             assert_eq!(again, read);
         }
         4 => {
-            let Ok(read) = assignment::decode_assignment(body) else { return };
-            let again = assignment::decode_assignment(&assignment::encode_assignment(&read));
-            assert_eq!(again.expect("what was written can be read"), read);
+            let Ok(read) = assignment::Instruction::decode(body) else { return };
+            let again = assignment::Instruction::decode(&read.encode()).expect("what was written can be read");
+            assert_eq!(again, read);
         }
         5 => {
             let Some(read) = StorePosition::decode(body) else { return };
