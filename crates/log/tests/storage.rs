@@ -619,7 +619,9 @@ fn any_journal_file_that_is_gone_is_named_and_refuses_the_start() {
         let disk = make();
         disk.remove_file(&path(missing)).unwrap();
         let points = disk.points();
-        let error = Storage::open(disk.clone(), many.clone()).err().unwrap_or_else(|| panic!("file {missing} of {count} is not missed"));
+        let error = Storage::open(disk.clone(), many.clone())
+            .err()
+            .unwrap_or_else(|| panic!("file {missing} of {count} is not missed"));
         let OpenError::Corrupt { path: named, .. } = &error else { panic!("{error}") };
         assert_eq!(*named, path(missing), "{error}");
         assert!(disk.points() - points <= 2, "nothing was changed");
