@@ -81,7 +81,7 @@ impl<D: Disk> Storage<D> {
             partition: choice.partition.clone(),
             folder: log.files.folder.clone(),
             segments,
-            aborted: log.reader.view().aborted.iter().copied().collect(),
+            reader: Arc::clone(&log.reader),
             producers: producers.collect::<BTreeMap<_, _>>(),
             log_start_offset: log.log_start_offset,
             first_dirty_offset: choice.first_dirty_offset,

@@ -10,7 +10,7 @@ use atonce_protocol::records::{BatchView, RecordError, RecordView, batches, read
 
 use crate::fields::Fields;
 use crate::reader::AbortedTransaction;
-use crate::recovery::parse_aborted;
+use crate::aborted::parse_aborted;
 
 /// A batch that unpacks to more than this is not shown record by record.
 const UNPACKED_BYTES_MAX: usize = 256 << 20;
@@ -137,8 +137,7 @@ fn record_line(batch: &BatchView<'_>, record: &RecordView<'_>) -> String {
 /// The entries of a `.txnindex` file; `None` if it is not one.
 #[must_use]
 pub fn transaction_index(bytes: &[u8]) -> Option<Vec<AbortedTransaction>> {
-    let mut aborted = Vec::new();
-    parse_aborted(bytes, &mut aborted).map(|()| aborted)
+    parse_aborted(bytes)
 }
 
 /// The line for an entry of a `.txnindex` file.

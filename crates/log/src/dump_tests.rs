@@ -166,7 +166,9 @@ fn a_reader_serves_kafkas_segments() {
         disk.open_or_create(path).unwrap().write_at(&bytes, 0).unwrap();
         let all: Vec<BatchView<'_>> = batches(&bytes).map(Result::unwrap).collect();
         let end = all.last().unwrap().next_offset();
-        let partition = partition(disk, path, bytes.len() as u64, end, transaction_index(&index).unwrap());
+        let beside = Path::new("/p-0/00000000000000000000.txnindex");
+        disk.open_or_create(beside).unwrap().write_at(&index, 0).unwrap();
+        let partition = partition(disk, path, bytes.len() as u64, end, index.len() as u64);
         for offset in 0..end {
             for bytes_max in [0, 100, 500, 1 << 20] {
                 let read = partition.reader.read(offset, bytes_max, IsolationLevel::ReadCommitted).unwrap();
@@ -209,12 +211,13 @@ fn partition(
     path: &Path,
     bytes: u64,
     end: i64,
-    aborted: Vec<AbortedTransaction>,
+    aborted_bytes: u64,
 ) -> Partition<FaultyDisk> {
     let mut shared = Shared::new(Arc::new(disk), 4);
     let segment = Arc::new(Segment::new(shared.next_segment(), 0, path.to_owned(), bytes));
-    let files = SegmentFiles { segment, aborted_bytes: 0, stamps: Stamps::NONE, swap: None };
-    let found = FoundFiles { written_end: end, segments: vec![files], aborted, has_folder: true, ..FoundFiles::none() };
+    segment.set_aborted_bytes(aborted_bytes);
+    let files = SegmentFiles { segment, stamps: Stamps::NONE, swap: None };
+    let found = FoundFiles { written_end: end, segments: vec![files], has_folder: true, ..FoundFiles::none() };
     let topic = Topic { id: atonce_kernel::Uuid([1; 16]), name: "p".into(), partitions: 1, configs: BTreeMap::new() };
     let settings = crate::settings::Settings::of(&topic, &BTreeMap::new(), 1 << 30);
     let name = TopicPartition::new("p", 0);

@@ -14,6 +14,7 @@ use atonce_kernel::disk::{Disk, DiskFile};
 use atonce_kernel::{Offset, Timestamp, TopicId};
 use bytes::{BufMut, BytesMut};
 
+use crate::aborted::{encode_aborted, write_anew};
 use crate::compaction::Target;
 use crate::folders::{METADATA_FILE, Metadata, prepare_folder, read_metadata};
 use crate::handles::SegmentNumber;
@@ -22,8 +23,6 @@ use crate::reader::{AbortedTransaction, TailBatch};
 use crate::segment::{Segment, file_path};
 use crate::settings::Settings;
 
-/// Bytes of an aborted transaction in a `.txnindex` file.
-pub(crate) const ABORTED_BYTES: usize = 34;
 /// Batches below this are gathered into one write; larger ones are written as they stand, which saves the copy.
 pub(crate) const GATHER_BYTES: usize = 32 << 10;
 
@@ -97,7 +96,6 @@ pub(crate) struct Files<D: Disk> {
 #[derive(Clone)]
 pub(crate) struct SegmentFiles {
     pub(crate) segment: Arc<Segment>,
-    pub(crate) aborted_bytes: u64,
     pub(crate) stamps: Stamps,
     /// Compaction made it, and no checkpoint names it yet: its files still have the names of that swap.
     pub(crate) swap: Option<u64>,
@@ -148,6 +146,23 @@ impl<D: Disk> Files<D> {
     pub(crate) fn note_indexed(&self, number: SegmentNumber) {
         if let Some(files) = self.segments.iter().find(|files| files.segment.number == number) {
             files.segment.set_has_index_files();
+        }
+    }
+
+    /// Writes indexes of aborted transactions that readers found damaged. What the disk does not take stays in memory. The last
+    /// one only before anything is written to it.
+    pub(crate) fn repair_aborted(&mut self, with_last: bool, shared: &Shared<D>) {
+        let segments = self.segments.iter().rev().skip(usize::from(!with_last));
+        for files in segments.filter(|files| files.swap.is_none()) {
+            let segment = &files.segment;
+            let Some(mut place) = segment.rebuilt_already() else { continue };
+            let Some(rebuilt) = place.as_deref() else { continue };
+            if let Ok(bytes) = write_anew(&*shared.disk, &self.folder, segment.base_offset, rebuilt) {
+                segment.set_aborted_bytes(bytes);
+                shared.handles.forget(segment.number);
+                self.is_folder_synced = false;
+                *place = None;
+            }
         }
     }
 
@@ -297,9 +312,9 @@ impl<D: Disk> Files<D> {
             let path = swap_path(&self.folder, target.base_offset, "log", swap);
             let segment = Segment::new(shared.next_segment(), target.base_offset, path, target.log_bytes);
             segment.set_max_timestamp(target.stamps.max_timestamp);
+            segment.set_aborted_bytes(target.aborted_bytes);
             let files = SegmentFiles {
                 segment: Arc::new(segment),
-                aborted_bytes: (target.aborted.len() * ABORTED_BYTES) as u64,
                 stamps: target.stamps,
                 swap: Some(swap),
             };
@@ -332,7 +347,7 @@ impl<D: Disk> Files<D> {
         let Some((files, swap)) = found.and_then(|files| files.swap.map(|swap| (files, swap))) else {
             return Ok(None);
         };
-        if files.aborted_bytes > 0 {
+        if files.segment.aborted_bytes() > 0 {
             let from = swap_path(folder, base_offset, "txnindex", swap);
             match shared.disk.rename(&from, &file_path(folder, base_offset, "txnindex")) {
                 Ok(()) => {}
@@ -450,7 +465,6 @@ impl<D: Disk> Files<D> {
         self.active = Some(Active { log: Arc::new(log), is_log_unsynced: false, aborted: None });
         self.segments.push_back(SegmentFiles {
             segment: Arc::clone(&segment),
-            aborted_bytes: 0,
             stamps: Stamps::NONE,
             swap: None,
         });
@@ -501,8 +515,9 @@ impl<D: Disk> Files<D> {
                     file
                 }
             };
-            file.write_at(&aborted, files.aborted_bytes).map_err(|cause| FileError::new("writing", &path, cause))?;
-            files.aborted_bytes += aborted.len() as u64;
+            let written = segment.aborted_bytes();
+            file.write_at(&aborted, written).map_err(|cause| FileError::new("writing", &path, cause))?;
+            segment.set_aborted_bytes(written + aborted.len() as u64);
         }
         self.unwritten_aborted.drain(..count);
         segment.set_written_bytes(position + bytes.len() as u64);
@@ -510,13 +525,4 @@ impl<D: Disk> Files<D> {
         self.unwritten_bytes = self.unwritten_bytes.saturating_sub(bytes.len());
         Ok(())
     }
-}
-
-/// Layout: at [`AbortedTransaction`].
-pub(crate) fn encode_aborted(aborted: &AbortedTransaction, buffer: &mut BytesMut) {
-    buffer.put_i16(0);
-    buffer.put_i64(aborted.producer_id.0);
-    buffer.put_i64(aborted.first_offset);
-    buffer.put_i64(aborted.last_offset);
-    buffer.put_i64(aborted.last_stable_offset);
 }

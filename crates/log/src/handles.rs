@@ -15,6 +15,13 @@ use atonce_kernel::disk::Disk;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentNumber(pub(crate) u64);
 
+/// Which of a segment's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Log,
+    Aborted,
+}
+
 pub(crate) struct Handles<D: Disk> {
     disk: Arc<D>,
     capacity: usize,
@@ -22,7 +29,7 @@ pub(crate) struct Handles<D: Disk> {
 }
 
 struct Open<D: Disk> {
-    files: BTreeMap<SegmentNumber, (Arc<D::File>, u64)>,
+    files: BTreeMap<(SegmentNumber, Kind), (Arc<D::File>, u64)>,
     uses: u64,
 }
 
@@ -33,6 +40,15 @@ impl<D: Disk> Handles<D> {
 
     /// The file, opened now if it was not.
     pub(crate) fn get(&self, number: SegmentNumber, path: &Path) -> io::Result<Arc<D::File>> {
+        self.get_file((number, Kind::Log), path)
+    }
+
+    /// Its index of aborted transactions.
+    pub(crate) fn get_aborted(&self, number: SegmentNumber, path: &Path) -> io::Result<Arc<D::File>> {
+        self.get_file((number, Kind::Aborted), path)
+    }
+
+    fn get_file(&self, number: (SegmentNumber, Kind), path: &Path) -> io::Result<Arc<D::File>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.uses += 1;
         let now = open.uses;
@@ -53,7 +69,8 @@ impl<D: Disk> Handles<D> {
     }
 
     pub(crate) fn forget(&self, number: SegmentNumber) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).files.remove(&number);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        [Kind::Log, Kind::Aborted].iter().for_each(|kind| drop(open.files.remove(&(number, *kind))));
     }
 }
 

@@ -17,6 +17,7 @@
 #![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod aborted;
 pub mod batch;
 pub mod catalog;
 pub mod check;

@@ -5,6 +5,7 @@
 //! Invariants: `written_end ≤ high watermark ≤ next_offset`; what lies between the first two is in the reader's tail;
 //! a file with unsynced writes stays open until it is synced.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -93,7 +94,6 @@ pub(crate) struct FoundFiles {
     pub(crate) cleaned_end: Offset,
     pub(crate) last_swap: u64,
     pub(crate) segments: Vec<SegmentFiles>,
-    pub(crate) aborted: Vec<AbortedTransaction>,
     pub(crate) has_folder: bool,
     pub(crate) damage: Option<Arc<Damage>>,
 }
@@ -106,7 +106,6 @@ impl FoundFiles {
             cleaned_end: 0,
             last_swap: 0,
             segments: Vec::new(),
-            aborted: Vec::new(),
             has_folder: false,
             damage: None,
         }
@@ -142,7 +141,6 @@ impl<D: Disk> Partition<D> {
         {
             let mut view = reader.view_mut();
             view.segments = found.segments.iter().map(|files| Arc::clone(&files.segment)).collect();
-            view.aborted = found.aborted.iter().copied().collect();
             view.damage.clone_from(&found.damage);
             view.watermarks.high_watermark = found.written_end;
             view.watermarks.last_stable_offset = last_stable_offset(&producers, found.written_end, log_start_offset);
@@ -209,9 +207,6 @@ impl<D: Disk> Partition<D> {
         }
         self.files.wait_for_indexing(&self.staged_aborted);
         view.aborted.extend(self.staged_aborted.drain(..));
-        while view.aborted.front().is_some_and(|aborted| aborted.last_offset < self.log_start_offset) {
-            view.aborted.pop_front();
-        }
         view.watermarks.log_start_offset = self.log_start_offset;
         view.watermarks.high_watermark = self.next_offset;
         view.watermarks.last_stable_offset =
@@ -252,7 +247,7 @@ impl<D: Disk> Partition<D> {
             "{}: a batch that is in no segment leaves memory",
             self.name
         );
-        view.tail.drain(..count);
+        view.drop_from_tail(count);
     }
 
     /// Writes what is durable and not yet in a segment. Plain writes: nothing is durable there before a checkpoint.
@@ -289,6 +284,13 @@ impl<D: Disk> Partition<D> {
             removed.extend(paths);
         }
         removed
+    }
+
+    /// Recovery's: makes indexes of aborted transactions anew. If the log cannot be read, its readers are told where.
+    pub(crate) fn rebuild_aborted(&mut self, base_offsets: &BTreeSet<Offset>, shared: &Shared<D>) {
+        let lost = self.files.segments().filter(|files| base_offsets.contains(&files.segment.base_offset));
+        lost.for_each(|files| drop(self.reader.rebuild_aborted(&files.segment, 0)));
+        self.files.repair_aborted(true, shared);
     }
 
     /// What a choice of what to compact looks at.
@@ -404,14 +406,9 @@ impl<D: Disk> Partition<D> {
         view.segments = self.files.segments().map(|files| Arc::clone(&files.segment)).collect();
         // Memory holds what was aborted there, too.
         let count = view.tail.partition_point(|batch| batch.base_offset < cleaned.replaced.end);
-        view.tail.drain(..count);
+        view.drop_from_tail(count);
+        view.swaps += 1;
         self.dropped_ahead += count;
-        // What was aborted in the segments that were replaced is in their indexes, if it matters to any reader still.
-        let is_kept = |aborted: &AbortedTransaction| {
-            !cleaned.replaced.contains(&aborted.last_offset)
-                || cleaned.targets.iter().any(|target| target.aborted.contains(aborted))
-        };
-        view.aborted.retain(is_kept);
         Ok(Some(retired))
     }
 
@@ -429,6 +426,7 @@ impl<D: Disk> Partition<D> {
             && let Some(place) = view.segments.iter_mut().find(|it| it.base_offset == base_offset)
         {
             *place = segment;
+            view.swaps += 1;
         }
         Ok(())
     }

@@ -5,6 +5,8 @@
 #![expect(clippy::disallowed_types, reason = "readers on other threads look at what the one writer publishes")]
 
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use atonce_kernel::disk::Disk;
@@ -12,11 +14,12 @@ use atonce_kernel::{Offset, ProducerId, Timestamp, TopicPartition};
 use atonce_protocol::records::{BatchView, TimestampType};
 use bytes::Bytes;
 
+use crate::aborted::{self, AbortedIndex, Damaged, Rebuilt};
 use crate::batch::BatchHeader;
 use crate::error::{Damage, ReadError};
-use crate::handles::Handles;
+use crate::handles::{Handles, SegmentNumber};
 use crate::index;
-use crate::segment::Segment;
+use crate::segment::{Segment, file_path};
 
 /// A batch that unpacks to more than this is not searched by time.
 const UNPACKED_BYTES_MAX: usize = 256 << 20;
@@ -127,14 +130,20 @@ pub(crate) struct View {
     pub(crate) tail: VecDeque<TailBatch>,
     /// By base offset.
     pub(crate) segments: Vec<Arc<Segment>>,
-    /// By last offset.
+    /// Those whose markers are in memory, by last offset. All others stand in the indexes of their segments.
     pub(crate) aborted: VecDeque<AbortedTransaction>,
+    /// How often compaction has put other segments in the place of some.
+    pub(crate) swaps: u64,
 }
 
 impl View {
     /// First offset that is in memory.
     fn tail_start(&self) -> Offset {
         self.tail.front().map_or(self.watermarks.high_watermark, |batch| batch.base_offset)
+    }
+
+    fn has(&self, number: SegmentNumber) -> bool {
+        self.segments.iter().any(|segment| segment.number == number)
     }
 
     /// The segment that holds `offset`, if it is not below all of them.
@@ -163,22 +172,51 @@ impl View {
             .collect()
     }
 
-    /// Aborted transactions with data in `offset..end`, by first offset: some readers rely on that order.
-    fn aborted_between(&self, offset: Offset, end: Offset) -> Vec<AbortedTransaction> {
-        let first = self.aborted.partition_point(|aborted| aborted.last_offset < offset);
-        let mut found = Vec::new();
-        for aborted in self.aborted.range(first..) {
-            if aborted.first_offset < end {
-                found.push(*aborted);
-            }
-            // What was aborted later began at or above this one's last stable offset.
-            if aborted.last_stable_offset >= end {
-                break;
-            }
-        }
-        found.sort_by_key(|aborted| aborted.first_offset);
-        found
+    /// Drops the `count` oldest batches from memory, and what is known of markers among them: both are in a segment.
+    pub(crate) fn drop_from_tail(&mut self, count: usize) {
+        self.tail.drain(..count);
+        let tail_start = self.tail_start();
+        let gone = self.aborted.partition_point(|aborted| aborted.last_offset < tail_start);
+        self.aborted.drain(..gone);
     }
+
+    /// The first segment that may have markers of aborted transactions from `offset` on, and the end of those that its index
+    /// tells of; `None`: all that there are, are in memory.
+    fn aborted_place(&self, offset: Offset) -> Option<(Arc<Segment>, Offset)> {
+        let tail_start = self.tail_start();
+        let first = self.segments.partition_point(|segment| segment.base_offset <= offset).saturating_sub(1);
+        let below = |segment: &&Arc<Segment>| offset < tail_start && segment.base_offset < tail_start;
+        let mut candidates = self.segments.iter().enumerate().skip(first).take_while(|(_, segment)| below(segment));
+        let (place, segment) = candidates.find(|(_, segment)| segment.aborted_bytes() > 0)?;
+        let end = self.segments.get(place + 1).map_or(Offset::MAX, |next| next.base_offset);
+        Some((Arc::clone(segment), end.min(tail_start)))
+    }
+}
+
+/// Gathers aborted transactions with data below `end`, in the order of their markers.
+struct Gathered {
+    end: Offset,
+    found: Vec<AbortedTransaction>,
+}
+
+impl Gathered {
+    /// `false`: what was aborted later began at or above this one's last stable offset, and does not matter.
+    fn take(&mut self, aborted: AbortedTransaction) -> bool {
+        if aborted.first_offset < self.end {
+            self.found.push(aborted);
+        }
+        aborted.last_stable_offset < self.end
+    }
+}
+
+/// What became of a look into a segment's index.
+enum Taken {
+    /// There may be more in later segments.
+    All,
+    /// What comes later does not matter.
+    Enough,
+    /// The segment was replaced, or removed, meanwhile.
+    Replaced,
 }
 
 /// Where the batches of a read come from.
@@ -203,6 +241,7 @@ impl<D: Disk> PartitionReader<D> {
             tail: VecDeque::new(),
             segments: Vec::new(),
             aborted: VecDeque::new(),
+            swaps: 0,
         };
         Self { partition, handles, view: RwLock::new(view) }
     }
@@ -246,13 +285,20 @@ impl<D: Disk> PartitionReader<D> {
     /// where a segment does.
     /// Errors: `OutOfRange` below the log start or above the high watermark; `Deleted`; `Disk`; `Corrupt`.
     pub fn read(&self, offset: Offset, bytes_max: usize, isolation: IsolationLevel) -> Result<Read, ReadError> {
-        let (watermarks, source) = self.plan(offset, offset, bytes_max, isolation)?;
-        let batches = self.follow(source, offset, watermarks.end(isolation), bytes_max, isolation)?;
-        let aborted = match isolation {
-            IsolationLevel::ReadUncommitted => None,
-            IsolationLevel::ReadCommitted => Some(self.aborted_in(offset, &batches)?),
-        };
-        Ok(Read { batches, watermarks, aborted })
+        loop {
+            let swaps = self.view().swaps;
+            let (watermarks, source) = self.plan(offset, offset, bytes_max, isolation)?;
+            let batches = self.follow(source, offset, watermarks.end(isolation), bytes_max, isolation)?;
+            let aborted = match isolation {
+                IsolationLevel::ReadUncommitted => None,
+                IsolationLevel::ReadCommitted => Some(self.aborted_in(offset, &batches)?),
+            };
+            // What compaction has made meanwhile may have the name of a file that was meant, and its index may say no more
+            // what was aborted among batches that it has dropped.
+            if self.view().swaps == swaps {
+                return Ok(Read { batches, watermarks, aborted });
+            }
+        }
     }
 
     /// Reads where the plan says, and goes on where compaction has left nothing there.
@@ -396,9 +442,107 @@ impl<D: Disk> PartitionReader<D> {
         else {
             return Ok(Vec::new());
         };
-        let view = self.view();
-        self.check_range(&view, offset)?;
-        Ok(view.aborted_between(offset, end))
+        let found = self.aborted_between(offset, end)?;
+        self.check_range(&self.view(), offset)?;
+        Ok(found)
+    }
+
+    /// Aborted transactions with data in `offset..end`, by first offset: some readers rely on that order.
+    ///
+    /// Memory: of them alone. Which they are is looked up in the indexes of the segments, from that of `offset` on, up to
+    /// the first transaction whose last stable offset says that none that matters can follow.
+    pub(crate) fn aborted_between(&self, offset: Offset, end: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
+        let mut gathered = Gathered { end, found: Vec::new() };
+        let mut next = offset;
+        loop {
+            let (segment, upto) = {
+                let view = self.view();
+                self.check_there(&view)?;
+                match view.aborted_place(next) {
+                    Some(place) => place,
+                    None => {
+                        let first = view.aborted.partition_point(|aborted| aborted.last_offset < next);
+                        let _ = view.aborted.range(first..).all(|aborted| gathered.take(*aborted));
+                        break;
+                    }
+                }
+            };
+            match self.take_from_index(&segment, next..upto, &mut gathered)? {
+                Taken::All => next = upto,
+                Taken::Enough => break,
+                // It is looked for in what stands in its place.
+                Taken::Replaced => {}
+            }
+        }
+        gathered.found.sort_by_key(|aborted| aborted.first_offset);
+        Ok(gathered.found)
+    }
+
+    /// Takes the transactions whose markers are in that part of a segment. If its index is damaged the markers tell.
+    fn take_from_index(
+        &self,
+        segment: &Arc<Segment>,
+        markers: Range<Offset>,
+        gathered: &mut Gathered,
+    ) -> Result<Taken, ReadError> {
+        let before = gathered.found.len();
+        let known = segment.rebuilt().clone().filter(|rebuilt| markers.end <= rebuilt.end);
+        let rebuilt = match known {
+            Some(rebuilt) => rebuilt,
+            None => {
+                match self.visit_index(segment, &markers, gathered) {
+                    Ok(true) => return Ok(Taken::Enough),
+                    Ok(false) => return Ok(Taken::All),
+                    Err(Damaged) => gathered.found.truncate(before),
+                }
+                let made = self.rebuild_aborted(segment, markers.end);
+                if !self.view().has(segment.number) {
+                    return Ok(Taken::Replaced);
+                }
+                made?
+            }
+        };
+        let wanted = rebuilt.aborted.iter().filter(|aborted| markers.contains(&aborted.last_offset));
+        let is_all = wanted.into_iter().all(|aborted| gathered.take(*aborted));
+        Ok(if is_all { Taken::All } else { Taken::Enough })
+    }
+
+    fn visit_index(
+        &self,
+        segment: &Segment,
+        markers: &Range<Offset>,
+        gathered: &mut Gathered,
+    ) -> Result<bool, Damaged> {
+        // In this order: it has at least so many.
+        let aborted_bytes = segment.aborted_bytes();
+        let path = segment.aborted_path();
+        let file = self.handles.get_aborted(segment.number, &path).or_else(|error| {
+            // A swap's index takes its right name before its segment does.
+            let folder = path.parent().unwrap_or(Path::new(""));
+            let name = file_path(folder, segment.base_offset, "txnindex");
+            if name == path { Err(error) } else { self.handles.get_aborted(segment.number, &name) }
+        });
+        let file = file.map_err(|_| Damaged)?;
+        AbortedIndex::new(&*file, segment, aborted_bytes).visit(markers, |aborted| gathered.take(aborted))
+    }
+
+    /// Reads what the index of a segment should say from the markers of the log, as far as `end`, and remembers it until it is
+    /// written.
+    pub(crate) fn rebuild_aborted(&self, segment: &Arc<Segment>, end: Offset) -> Result<Arc<Rebuilt>, ReadError> {
+        let mut place = segment.rebuilt();
+        if let Some(rebuilt) = place.as_ref().filter(|rebuilt| end <= rebuilt.end) {
+            return Ok(Arc::clone(rebuilt));
+        }
+        let segments: Vec<Arc<Segment>> = {
+            let view = self.view();
+            view.segments.iter().filter(|it| it.base_offset <= segment.base_offset).cloned().collect()
+        };
+        let mut rebuilt = aborted::rebuild(self.handles.disk(), &segments)?;
+        let is_last = self.view().segments.last().is_some_and(|last| last.number == segment.number);
+        if !is_last {
+            rebuilt.end = Offset::MAX;
+        }
+        Ok(Arc::clone(place.insert(Arc::new(rebuilt))))
     }
 
     /// The first record whose timestamp is `timestamp` or later, if it is below the end for that isolation.
@@ -407,7 +551,7 @@ impl<D: Disk> PartitionReader<D> {
         timestamp: Timestamp,
         isolation: IsolationLevel,
     ) -> Result<Option<TimestampedOffset>, ReadError> {
-        let found = self.with_snapshot(|Snapshot { watermarks, segments, tail }| {
+        let found = self.with_snapshot(|Snapshot { watermarks, segments, tail, .. }| {
             let start = watermarks.log_start_offset;
             let found = match self.find_in_segments(segments, timestamp, start)? {
                 Some(found) => Some(found),
@@ -423,18 +567,16 @@ impl<D: Disk> PartitionReader<D> {
 
     /// Looks through all of it, and once more if what was looked at is replaced meanwhile.
     fn with_snapshot<T>(&self, look: impl Fn(&Snapshot) -> Result<T, ReadError>) -> Result<T, ReadError> {
-        let mut snapshot = self.snapshot()?;
         loop {
-            let error = match look(&snapshot) {
-                Ok(found) => return Ok(found),
-                Err(error) => error,
-            };
-            let again = self.snapshot()?;
-            let numbers = |snapshot: &Snapshot| snapshot.segments.iter().map(|it| it.number).collect::<Vec<_>>();
-            if numbers(&again) == numbers(&snapshot) {
-                return Err(error);
+            let snapshot = self.snapshot()?;
+            let looked = look(&snapshot);
+            let view = self.view();
+            self.check_there(&view)?;
+            let numbers = view.segments.iter().map(|segment| segment.number);
+            let is_same = || numbers.eq(snapshot.segments.iter().map(|segment| segment.number));
+            if view.swaps == snapshot.swaps && (looked.is_ok() || is_same()) {
+                return looked;
             }
-            snapshot = again;
         }
     }
 
@@ -485,6 +627,7 @@ impl<D: Disk> PartitionReader<D> {
         self.check_there(&view)?;
         Ok(Snapshot {
             watermarks: view.watermarks,
+            swaps: view.swaps,
             segments: view.segments.clone(),
             tail: view.tail.iter().cloned().collect(),
         })
@@ -494,6 +637,7 @@ impl<D: Disk> PartitionReader<D> {
 /// What a search by time looks through.
 struct Snapshot {
     watermarks: Watermarks,
+    swaps: u64,
     segments: Vec<Arc<Segment>>,
     tail: Vec<TailBatch>,
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atonce_kernel::disk::{Disk, DiskFile};
-use atonce_kernel::{Offset, PartitionIndex, ProducerId, TopicId, TopicName, TopicPartition};
+use atonce_kernel::{Offset, PartitionIndex, TopicId, TopicName, TopicPartition};
 use bytes::Bytes;
 
 use crate::batch::{BatchHeader, EndTransactionMarker};
@@ -24,13 +24,12 @@ use crate::config::{Durability, RecoveryReport, StorageConfig, TornTail};
 use crate::entry::Entry;
 use crate::error::{Damage, JournalFailed, OpenError};
 use crate::fields::Fields;
-use crate::files::{ABORTED_BYTES, SegmentFiles, swap_path};
+use crate::files::{SegmentFiles, swap_path};
 use crate::folders::{
     Folder, Metadata, deleted_folder, is_unfinished, names_deletion, remove_log_files, set_aside, survey,
 };
 use crate::journal::{self, BLOCK_BYTES, Journal, Place, Tail, scan};
 use crate::partition::{FoundFiles, GroupRange, Partition, Shared};
-use crate::reader::AbortedTransaction;
 use crate::salvage::repair_all;
 use crate::segment::{Segment, file_path, parse_file_name};
 use crate::settings::Settings;
@@ -338,8 +337,8 @@ pub(crate) struct Plan {
     cut: Vec<Cut>,
     /// Base offsets of segments with index files.
     indexed: BTreeMap<(TopicId, PartitionIndex), BTreeSet<Offset>>,
-    /// Read from `.txnindex` files.
-    aborted: BTreeMap<(TopicId, PartitionIndex), Vec<AbortedTransaction>>,
+    /// Base offsets of segments whose index of aborted transactions is missing, or cut.
+    lost_aborted: BTreeMap<(TopicId, PartitionIndex), BTreeSet<Offset>>,
 }
 
 /// Damage, and whether there is a folder at all.
@@ -461,7 +460,7 @@ impl Plan {
         let Some(damage) = damage else {
             self.cut.append(&mut kept.cut);
             self.remove_files.append(&mut kept.remove_files);
-            self.aborted.append(&mut kept.aborted);
+            self.lost_aborted.append(&mut kept.lost_aborted);
             self.indexed.append(&mut kept.indexed);
             return Ok(());
         };
@@ -484,7 +483,6 @@ impl Plan {
         path: &Path,
     ) -> Result<(), OpenError> {
         let key = (partition.topic_id, partition.index);
-        let mut aborted = Vec::new();
         let mut found = Vec::new();
         for segment in &partition.segments {
             let mut swapped = |extension: &str| {
@@ -505,12 +503,16 @@ impl Plan {
             self.check_file(disk, &log, file_path(path, segment.base_offset, "log"), key, segment.log_bytes)?;
             if segment.aborted_bytes > 0 {
                 let name = file_path(path, segment.base_offset, "txnindex");
-                self.check_file(disk, &txnindex, name, key, segment.aborted_bytes)?;
-                read_aborted(disk, &txnindex, segment, &mut aborted)?;
+                match self.check_file(disk, &txnindex, name, key, segment.aborted_bytes) {
+                    Ok(()) => {}
+                    // The markers tell what it said.
+                    Err(OpenError::Corrupt { .. }) => {
+                        self.lost_aborted.entry(key).or_default().insert(segment.base_offset);
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
-        aborted.retain(|entry: &AbortedTransaction| entry.last_offset >= partition.log_start_offset);
-        self.aborted.insert(key, aborted);
         for name in &folder.names {
             let Some((base_offset, extension)) = name.to_str().and_then(parse_file_name) else { continue };
             let is_of = |segment: &SegmentCheckpoint| segment.base_offset == base_offset;
@@ -607,10 +609,9 @@ impl Plan {
                     let path = storage.config.directory.join(CHECKPOINT_FILE);
                     OpenError::corrupt(&path, 0, format!("it has no partition {index} of topic {}", topic.name))
                 })?;
-                let aborted = self.aborted.remove(&(topic.id, index)).unwrap_or_default();
                 let damaged = self.damaged.remove(&(topic.id, index));
                 let indexed = self.indexed.remove(&(topic.id, index)).unwrap_or_default();
-                load_partition(storage, &topic, partition, aborted, damaged, &indexed);
+                load_partition(storage, &topic, partition, damaged, &indexed);
             }
             storage.catalog.insert(topic);
         }
@@ -625,6 +626,13 @@ impl Plan {
                 partition.files.note_folder_unsynced();
             }
         }
+        for ((topic_id, index), base_offsets) in self.lost_aborted {
+            if let Some(slot) = storage.slot_by_id(topic_id, index)
+                && let Some(partition) = storage.slots.get_mut(slot).and_then(Option::as_mut)
+            {
+                partition.rebuild_aborted(&base_offsets, &storage.shared);
+            }
+        }
         Ok(())
     }
 }
@@ -633,7 +641,6 @@ fn load_partition<D: Disk>(
     storage: &mut Storage<D>,
     topic: &Topic,
     partition: PartitionCheckpoint,
-    aborted: Vec<AbortedTransaction>,
     damaged: Option<Found>,
     indexed: &BTreeSet<Offset>,
 ) {
@@ -663,7 +670,8 @@ fn load_partition<D: Disk>(
             if indexed.contains(&segment.base_offset) {
                 found.set_has_index_files();
             }
-            SegmentFiles { segment: Arc::new(found), aborted_bytes: segment.aborted_bytes, stamps, swap: None }
+            found.set_aborted_bytes(segment.aborted_bytes);
+            SegmentFiles { segment: Arc::new(found), stamps, swap: None }
         })
         .collect();
     let found = FoundFiles {
@@ -673,7 +681,6 @@ fn load_partition<D: Disk>(
         has_folder: damaged.as_ref().map_or(!segments.is_empty(), |found| found.has_folder),
         damage: damaged.map(|found| found.damage),
         segments,
-        aborted,
     };
     // Whoever renamed them, we or the run that ended: the next checkpoint names them by their right names, and these must
     // be durable by then.
@@ -692,44 +699,6 @@ fn load_partition<D: Disk>(
         log.files.note_folder_unsynced();
     }
     storage.add_log(log);
-}
-
-/// Layout: at [`AbortedTransaction`].
-fn read_aborted<D: Disk>(
-    disk: &D,
-    path: &Path,
-    segment: &SegmentCheckpoint,
-    aborted: &mut Vec<AbortedTransaction>,
-) -> Result<(), OpenError> {
-    let file = disk.open(path).map_err(|error| OpenError::disk("opening", path, &error))?;
-    let mut bytes = vec![0; usize::try_from(segment.aborted_bytes).unwrap_or_default()];
-    let count = file.read_at(&mut bytes, 0).map_err(|error| OpenError::disk("reading", path, &error))?;
-    if count != bytes.len() {
-        return Err(OpenError::corrupt(path, count as u64, "the file is shorter than it was"));
-    }
-    parse_aborted(&bytes, aborted)
-        .ok_or_else(|| OpenError::corrupt(path, 0, "the index of aborted transactions is damaged"))
-}
-
-/// Appends the entries of a `.txnindex` file; `None` if it is not one.
-pub(crate) fn parse_aborted(bytes: &[u8], aborted: &mut Vec<AbortedTransaction>) -> Option<()> {
-    for entry in bytes.chunks(ABORTED_BYTES) {
-        let mut fields = Fields::of(entry);
-        if fields.i16()? != 0 {
-            return None;
-        }
-        let entry = AbortedTransaction {
-            producer_id: ProducerId(fields.i64()?),
-            first_offset: fields.i64()?,
-            last_offset: fields.i64()?,
-            last_stable_offset: fields.i64()?,
-        };
-        if aborted.last().is_some_and(|last| last.last_offset >= entry.last_offset) {
-            return None;
-        }
-        aborted.push(entry);
-    }
-    Some(())
 }
 
 /// Applies one group again, through the same functions that staged it.

@@ -13,17 +13,17 @@ use std::sync::Arc;
 
 use atonce_kernel::Offset;
 use atonce_kernel::disk::{Disk, DiskFile};
-use atonce_kernel::{Outcome, TopicPartition};
+use atonce_kernel::TopicPartition;
 use bytes::{Bytes, BytesMut};
 
-use crate::batch::{BatchHeader, EndTransactionMarker};
+use crate::aborted::{encode_aborted, follow};
+use crate::batch::BatchHeader;
 use crate::compaction::{Cleaned, Target};
 use crate::error::{Damage, OpenError};
-use crate::files::{Stamps, cleaned_path, encode_aborted};
+use crate::files::{Stamps, cleaned_path};
 use crate::handles::SegmentNumber;
 use crate::partition::Partition;
 use crate::producer::Producers;
-use crate::reader::AbortedTransaction;
 use crate::storage::{Slot, Storage};
 use crate::survey::Surveyed;
 
@@ -132,11 +132,11 @@ pub(crate) fn each_batch<D: Disk>(
 fn write_anew<D: Disk>(disk: &D, folder: &Path, segment: &Old, producers: &mut Producers) -> Result<Target, OpenError> {
     let path = cleaned_path(folder, segment.base_offset, "log");
     let file = make(disk, &path)?;
-    let (mut written, mut stamps, mut aborted) = (0, Stamps::NONE, Vec::new());
+    let (mut written, mut stamps, mut aborted) = (0, Stamps::NONE, BytesMut::new());
     let mut failed = None;
     each_batch(disk, segment, |header, batch| {
         stamps.note(header.max_timestamp, header.last_offset());
-        aborted.extend(follow(producers, header, batch));
+        follow(producers, header, batch).iter().for_each(|entry| encode_aborted(entry, &mut aborted));
         failed = failed.take().or_else(|| file.write_at(batch, written).err());
         written += batch.len() as u64;
     })?;
@@ -146,16 +146,20 @@ fn write_anew<D: Disk>(disk: &D, folder: &Path, segment: &Old, producers: &mut P
     }
     if !aborted.is_empty() {
         let path = cleaned_path(folder, segment.base_offset, "txnindex");
-        let mut bytes = BytesMut::new();
-        aborted.iter().for_each(|entry| encode_aborted(entry, &mut bytes));
         let file = make(disk, &path)?;
         let write = || {
-            file.write_at(&bytes, 0)?;
+            file.write_at(&aborted, 0)?;
             file.sync()
         };
         write().map_err(|error: io::Error| OpenError::disk("writing", &path, &error))?;
     }
-    Ok(Target { old: vec![segment.number], base_offset: segment.base_offset, log_bytes: written, aborted, stamps })
+    Ok(Target {
+        old: vec![segment.number],
+        base_offset: segment.base_offset,
+        log_bytes: written,
+        aborted_bytes: aborted.len() as u64,
+        stamps,
+    })
 }
 
 fn make<D: Disk>(disk: &D, path: &Path) -> Result<D::File, OpenError> {
@@ -165,20 +169,4 @@ fn make<D: Disk>(disk: &D, path: &Path) -> Result<D::File, OpenError> {
         Ok(file)
     };
     make().map_err(|error: io::Error| OpenError::disk("making", path, &error))
-}
-
-/// The transaction that a batch aborts, if it is such a marker and the transaction has data here.
-pub(crate) fn follow(producers: &mut Producers, header: &BatchHeader, batch: &[u8]) -> Option<AbortedTransaction> {
-    if !header.is_control() {
-        producers.apply_batch(header, header.base_offset);
-        return None;
-    }
-    let marker = EndTransactionMarker::parse(batch).ok()?;
-    let completed = producers.apply_marker(header, marker, header.base_offset)?;
-    (marker.outcome == Outcome::Abort).then_some(AbortedTransaction {
-        producer_id: header.producer.id,
-        first_offset: completed.first_offset,
-        last_offset: header.base_offset,
-        last_stable_offset: completed.last_stable_offset,
-    })
 }

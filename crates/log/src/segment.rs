@@ -11,12 +11,13 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atonce_kernel::disk::DiskFile;
 use atonce_kernel::{Offset, Timestamp};
 use bytes::{Bytes, BytesMut};
 
+use crate::aborted::Rebuilt;
 use crate::batch::{BatchError, BatchHeader, HEADER_BYTES};
 use crate::error::ReadError;
 use crate::handles::SegmentNumber;
@@ -43,6 +44,10 @@ pub(crate) struct Segment {
     pub(crate) base_offset: Offset,
     pub(crate) path: PathBuf,
     written_bytes: AtomicU64,
+    /// Of its index of aborted transactions, so many bytes are in the file.
+    aborted_bytes: AtomicU64,
+    /// What stands in that index, if the file is damaged.
+    rebuilt: Mutex<Option<Arc<Rebuilt>>>,
     /// Of all batches, as far as known: nothing later is in it. Raised before batches are visible.
     max_timestamp: AtomicI64,
     /// There are index files beside it: look-ups read those, and nothing is kept in memory.
@@ -96,6 +101,8 @@ impl Segment {
             base_offset,
             path,
             written_bytes: AtomicU64::new(written_bytes),
+            aborted_bytes: AtomicU64::new(0),
+            rebuilt: Mutex::default(),
             max_timestamp: AtomicI64::new(i64::MAX),
             has_index_files: AtomicBool::new(false),
             index: Mutex::default(),
@@ -186,6 +193,7 @@ impl Segment {
     pub(crate) fn renamed(&self, number: SegmentNumber, path: PathBuf) -> Self {
         let renamed = Self::new(number, self.base_offset, path, self.written_bytes());
         renamed.max_timestamp.store(self.max_timestamp.load(Ordering::Acquire), Ordering::Release);
+        renamed.set_aborted_bytes(self.aborted_bytes());
         *renamed.index() = std::mem::take(&mut *self.index());
         renamed
     }
@@ -197,6 +205,32 @@ impl Segment {
     /// The writer's: bytes up to here are in the file.
     pub(crate) fn set_written_bytes(&self, bytes: u64) {
         self.written_bytes.store(bytes, Ordering::Release);
+    }
+
+    /// How much of its index of aborted transactions is written.
+    pub(crate) fn aborted_bytes(&self) -> u64 {
+        self.aborted_bytes.load(Ordering::Acquire)
+    }
+
+    /// The writer's: entries up to here are in the index.
+    pub(crate) fn set_aborted_bytes(&self, bytes: u64) {
+        self.aborted_bytes.store(bytes, Ordering::Release);
+    }
+
+    /// Where that index is: it is called like the segment, also while that has the name of a swap.
+    pub(crate) fn aborted_path(&self) -> PathBuf {
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        self.path.with_file_name(name.replacen(".log", ".txnindex", 1))
+    }
+
+    /// What was made in the place of a damaged index. Who holds it makes it, and others wait.
+    pub(crate) fn rebuilt(&self) -> MutexGuard<'_, Option<Arc<Rebuilt>>> {
+        self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, unless somebody is making it now.
+    pub(crate) fn rebuilt_already(&self) -> Option<MutexGuard<'_, Option<Arc<Rebuilt>>>> {
+        self.rebuilt.try_lock().ok()
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {

@@ -926,6 +926,7 @@ impl<D: Disk> Storage<D> {
         let mut indexes = Vec::new();
         for (slot, partition) in self.slots.iter_mut().enumerate() {
             let Some(partition) = partition else { continue };
+            partition.files.repair_aborted(false, &self.shared);
             leftovers.files.extend(partition.drop_old_segments(&self.shared).into_iter().map(|path| (slot, path)));
             if self.makes_index_files {
                 indexes.extend(partition.index_jobs(slot));
@@ -972,7 +973,7 @@ impl<D: Disk> Storage<D> {
             let segments = partition.files.segments().map(|files| SegmentCheckpoint {
                 base_offset: files.segment.base_offset,
                 log_bytes: files.segment.written_bytes(),
-                aborted_bytes: files.aborted_bytes,
+                aborted_bytes: files.segment.aborted_bytes(),
                 stamps: files.stamps,
                 swap: files.swap,
             });

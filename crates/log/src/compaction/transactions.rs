@@ -12,7 +12,7 @@ use atonce_kernel::{Offset, Outcome, ProducerId};
 use crate::batch::BatchHeader;
 use crate::reader::AbortedTransaction;
 
-/// All aborted transactions of the log, and what was met so far in this pass over it.
+/// The aborted transactions with data or marker in the segment that is read, and what was met so far in this pass over the log.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     /// By producer and marker: a producer's transactions do not overlap.
@@ -31,9 +31,9 @@ pub(super) enum MarkerFate {
 }
 
 impl Transactions {
-    pub(super) fn new(aborted: impl Iterator<Item = AbortedTransaction>) -> Self {
-        let aborted = aborted.map(|entry| ((entry.producer_id, entry.last_offset), entry)).collect();
-        Self { aborted, ..Self::default() }
+    /// Goes on in a segment in which these were aborted; what was before it is not asked for any more.
+    pub(super) fn begin_segment(&mut self, aborted: Vec<AbortedTransaction>) {
+        self.aborted = aborted.into_iter().map(|entry| ((entry.producer_id, entry.last_offset), entry)).collect();
     }
 
     /// Begins another pass.

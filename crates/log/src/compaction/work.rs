@@ -19,11 +19,12 @@ use bytes::{Bytes, BytesMut};
 
 use super::keys::KeyMap;
 use super::transactions::{MarkerFate, Transactions};
+use crate::aborted::encode_aborted;
 use crate::batch::{BatchHeader, EndTransactionMarker};
 use crate::error::ReadError;
-use crate::files::{GATHER_BYTES, Stamps, cleaned_path, encode_aborted};
+use crate::files::{GATHER_BYTES, Stamps, cleaned_path};
 use crate::handles::SegmentNumber;
-use crate::reader::AbortedTransaction;
+use crate::reader::PartitionReader;
 use crate::segment::Segment;
 use crate::settings::Settings;
 
@@ -66,11 +67,12 @@ pub(crate) struct SourceSegment {
 }
 
 /// All that a compaction looks at.
-pub(crate) struct Source {
+pub(crate) struct Source<D: Disk> {
     pub(crate) partition: TopicPartition,
     pub(crate) folder: PathBuf,
     pub(crate) segments: Vec<SourceSegment>,
-    pub(crate) aborted: Vec<AbortedTransaction>,
+    /// Knows what was aborted.
+    pub(crate) reader: Arc<PartitionReader<D>>,
     /// The last data of each producer that is remembered; `None`: it has only markers, of this epoch.
     pub(crate) producers: BTreeMap<ProducerId, (ProducerEpoch, Option<Offset>)>,
     pub(crate) log_start_offset: Offset,
@@ -87,14 +89,15 @@ pub(crate) struct Target {
     pub(crate) old: Vec<SegmentNumber>,
     pub(crate) base_offset: Offset,
     pub(crate) log_bytes: u64,
-    pub(crate) aborted: Vec<AbortedTransaction>,
+    /// Of its index of aborted transactions.
+    pub(crate) aborted_bytes: u64,
     pub(crate) stamps: Stamps,
 }
 
 impl Target {
     /// Of the files it has.
     pub(crate) fn extensions(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let aborted = if self.aborted.is_empty() { None } else { Some("txnindex") };
+        let aborted = if self.aborted_bytes == 0 { None } else { Some("txnindex") };
         std::iter::once("log").chain(aborted)
     }
 }
@@ -140,7 +143,7 @@ impl CompactionDone {
 pub struct CompactionWork<D: Disk> {
     disk: Arc<D>,
     slot: usize,
-    source: Source,
+    source: Source<D>,
     transactions: Transactions,
     keys: KeyMap,
     phase: Phase<D>,
@@ -178,17 +181,17 @@ struct Output<D: Disk> {
     written: u64,
     base_offset: Offset,
     stamps: Stamps,
-    aborted: Vec<AbortedTransaction>,
+    /// Entries of its index of aborted transactions.
+    aborted: BytesMut,
 }
 
 impl<D: Disk> CompactionWork<D> {
-    pub(crate) fn new(disk: Arc<D>, slot: usize, mut source: Source) -> Self {
-        let aborted = std::mem::take(&mut source.aborted);
+    pub(crate) fn new(disk: Arc<D>, slot: usize, source: Source<D>) -> Self {
         let first = source.segments.iter().position(|it| it.end > source.first_dirty_offset);
         Self {
             disk,
             slot,
-            transactions: Transactions::new(aborted.into_iter()),
+            transactions: Transactions::default(),
             keys: KeyMap::new(source.key_map_bytes_max, source.first_dirty_offset),
             phase: first.map_or(Phase::Done, |first| Phase::Mapping(Cursor::at(first))),
             source,
@@ -268,7 +271,7 @@ impl<D: Disk> CompactionWork<D> {
     }
 
     /// The next batches at the cursor in segments below `end`, each with its place; `None` behind the last one.
-    fn read_piece(&self, cursor: &mut Cursor<D>, end: usize) -> Result<Option<Piece>, CompactionError> {
+    fn read_piece(&mut self, cursor: &mut Cursor<D>, end: usize) -> Result<Option<Piece>, CompactionError> {
         while cursor.segment < end
             && let Some(source) = self.source.segments.get(cursor.segment)
         {
@@ -280,6 +283,8 @@ impl<D: Disk> CompactionWork<D> {
             if cursor.file.is_none() {
                 let file = self.disk.open(&segment.path).map_err(|error| ReadError::disk(&segment.path, &error))?;
                 cursor.file = Some(file);
+                let aborted = self.source.reader.aborted_between(segment.base_offset, source.end)?;
+                self.transactions.begin_segment(aborted);
             }
             let Some(file) = &cursor.file else { continue };
             let batches = segment.batches_from(file, cursor.position, self.source.step_bytes)?;
@@ -364,7 +369,7 @@ impl<D: Disk> CompactionWork<D> {
             written: 0,
             base_offset,
             stamps: Stamps::NONE,
-            aborted: Vec::new(),
+            aborted: BytesMut::new(),
         };
         self.phase = Phase::Copying(group, Cursor::at(first), output);
         Ok(())
@@ -385,9 +390,7 @@ impl<D: Disk> CompactionWork<D> {
         if !output.aborted.is_empty() {
             let path = cleaned_path(&self.source.folder, output.base_offset, "txnindex");
             let file = self.make(&path)?;
-            let mut bytes = BytesMut::new();
-            output.aborted.iter().for_each(|entry| encode_aborted(entry, &mut bytes));
-            file.write_at(&bytes, 0).map_err(|error| CompactionError::write("writing", &path, &error))?;
+            file.write_at(&output.aborted, 0).map_err(|error| CompactionError::write("writing", &path, &error))?;
             file.sync().map_err(|error| CompactionError::write("syncing", &path, &error))?;
         }
         let group = self.groups.get(group).cloned().unwrap_or_default();
@@ -396,7 +399,7 @@ impl<D: Disk> CompactionWork<D> {
             old: old.iter().map(|it| it.segment.number).collect(),
             base_offset: output.base_offset,
             log_bytes: output.written,
-            aborted: output.aborted,
+            aborted_bytes: output.aborted.len() as u64,
             stamps: output.stamps,
         });
         Ok(())
@@ -436,7 +439,7 @@ impl<D: Disk> CompactionWork<D> {
         let is_spent_marker = if header.is_control() {
             match self.meet_marker(piece, position, bytes, header)? {
                 MarkerFate::Needed(aborted) => {
-                    output.aborted.extend(aborted);
+                    aborted.iter().for_each(|entry| encode_aborted(entry, &mut output.aborted));
                     return Ok(Some(bytes.clone()));
                 }
                 MarkerFate::Spent => true,
