@@ -319,6 +319,36 @@ fn an_aborted_transaction_whose_data_stays_is_still_named_to_readers() {
     }
 }
 
+/// The index is written anew with the segment: what names nothing any more goes from it.
+#[test]
+fn an_aborted_transaction_of_which_nothing_is_left_goes_from_the_index() {
+    let disk = FaultyDisk::new();
+    let (mut storage, _) = open(&disk);
+    compacted(&mut storage, &[]);
+    let indexed = |disk: &FaultyDisk| {
+        let names = disk.list(&folder().join("t-0")).unwrap();
+        let indexes = names.into_iter().filter(|name| name.extension().is_some_and(|extension| extension == "txnindex"));
+        let entries = indexes.map(|name| disk.bytes(&folder().join("t-0").join(name)).unwrap());
+        entries.flat_map(|bytes| atonce_log::dump::transaction_index(&bytes).unwrap()).map(|it| it.producer_id.0).collect()
+    };
+    for id in [100, 101, 102] {
+        put_as(&mut storage, id, 0, 0, &[("a", Some("aborted"))]);
+        end(&mut storage, id, 1, Outcome::Abort);
+    }
+    put(&mut storage, &[("a", Some("1"))]);
+    fill(&mut storage, &["x", "y"]);
+    let before: Vec<i64> = indexed(&disk);
+    assert_eq!(before, [100, 101, 102]);
+    assert!(compact(&mut storage));
+    let met: Vec<i64> = indexed(&disk);
+    assert_eq!(met, [100, 101, 102], "a reader may have their data still");
+    fill(&mut storage, &["z", "x"]);
+    assert!(compact(&mut storage));
+    let after: Vec<i64> = indexed(&disk);
+    assert_eq!(after, [0_i64; 0]);
+    assert_eq!(values(&keyed(&storage), "a"), [(6, Some("1"))]);
+}
+
 #[test]
 fn a_key_that_an_open_transaction_writes_keeps_its_committed_value() {
     let disk = FaultyDisk::new();
