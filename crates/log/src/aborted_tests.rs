@@ -96,7 +96,8 @@ impl Expected {
                 let mut expected: Vec<_> = self.aborted.iter().filter(wanted).copied().collect();
                 expected.sort_by_key(|(_, first, _)| *first);
                 let found = reader.aborted_between(offset, end).unwrap();
-                let found: Vec<_> = found.iter().map(|it| (it.producer_id.0, it.first_offset, it.last_offset)).collect();
+                let found: Vec<_> =
+                    found.iter().map(|it| (it.producer_id.0, it.first_offset, it.last_offset)).collect();
                 assert_eq!(found, expected, "{story}: {offset} to {end} of {}", self.end);
             }
         }

@@ -42,8 +42,14 @@ impl<D: Disk> Storage<D> {
         Ok(())
     }
 
-    /// The log that most needs compaction, if one does and none is under way.
-    pub fn choose_compaction(&self, now: Timestamp) -> Option<CompactionChoice> {
+    /// So much was written to topics that are replayed at each start that their compaction should not wait.
+    pub fn is_compaction_wanted(&self) -> bool {
+        !self.is_compaction_running && self.replayed_bytes >= self.config.replayed_bytes_max
+    }
+
+    /// The log that most needs compaction, if one does and none is under way. One that is replayed at each start comes before
+    /// others.
+    pub fn choose_compaction(&mut self, now: Timestamp) -> Option<CompactionChoice> {
         if self.is_compaction_running {
             return None;
         }
@@ -54,7 +60,12 @@ impl<D: Disk> Storage<D> {
                 && log.files.segments().len() > 1
                 && !log.files.has_swaps()
         };
-        compaction::choose(self.slots.iter().flatten().filter(may_be).map(Partition::overview), now)
+        self.replayed_bytes = 0;
+        let choose = |is_replayed: bool| {
+            let logs = self.slots.iter().flatten().filter(|log| log.settings.is_replayed == is_replayed);
+            compaction::choose(logs.filter(may_be).map(Partition::overview), now)
+        };
+        choose(true).or_else(|| choose(false))
     }
 
     /// Begins what was chosen; the slow part goes on elsewhere. `None` if the log is not there any more, or another

@@ -8,9 +8,9 @@ use std::fmt::Write;
 use atonce_kernel::{Outcome, ProducerEpoch, ProducerId, Sequence, Timestamp};
 use atonce_protocol::records::{BatchView, RecordError, RecordView, batches, read_marker};
 
+use crate::aborted::parse_aborted;
 use crate::fields::Fields;
 use crate::reader::AbortedTransaction;
-use crate::aborted::parse_aborted;
 
 /// A batch that unpacks to more than this is not shown record by record.
 const UNPACKED_BYTES_MAX: usize = 256 << 20;

@@ -206,13 +206,7 @@ fn a_reader_serves_kafkas_segments() {
     }
 }
 
-fn partition(
-    disk: FaultyDisk,
-    path: &Path,
-    bytes: u64,
-    end: i64,
-    aborted_bytes: u64,
-) -> Partition<FaultyDisk> {
+fn partition(disk: FaultyDisk, path: &Path, bytes: u64, end: i64, aborted_bytes: u64) -> Partition<FaultyDisk> {
     let mut shared = Shared::new(Arc::new(disk), 4);
     let segment = Arc::new(Segment::new(shared.next_segment(), 0, path.to_owned(), bytes));
     segment.set_aborted_bytes(aborted_bytes);

@@ -20,7 +20,7 @@ use crate::folders::{METADATA_FILE, Metadata, prepare_folder, read_metadata};
 use crate::handles::SegmentNumber;
 use crate::partition::{FoundFiles, Shared};
 use crate::reader::{AbortedTransaction, TailBatch};
-use crate::segment::{Segment, file_path};
+use crate::segment::{Segment, file_path, parse_file_name};
 use crate::settings::Settings;
 
 /// Batches below this are gathered into one write; larger ones are written as they stand, which saves the copy.
@@ -262,6 +262,12 @@ impl<D: Disk> Files<D> {
         Some((first.segment, paths))
     }
 
+    /// Whether a file has the name of one of the segments, or of what belongs to it.
+    pub(crate) fn is_named(&self, path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);
+        name.is_some_and(|(base_offset, _)| self.segments.iter().any(|it| it.segment.base_offset == base_offset))
+    }
+
     /// All files that a segment may have.
     fn paths_of(&self, base_offset: Offset) -> Vec<PathBuf> {
         std::iter::once("log").chain(BESIDE_LOG).map(|it| file_path(&self.folder, base_offset, it)).collect()
@@ -313,11 +319,7 @@ impl<D: Disk> Files<D> {
             let segment = Segment::new(shared.next_segment(), target.base_offset, path, target.log_bytes);
             segment.set_max_timestamp(target.stamps.max_timestamp);
             segment.set_aborted_bytes(target.aborted_bytes);
-            let files = SegmentFiles {
-                segment: Arc::new(segment),
-                stamps: target.stamps,
-                swap: Some(swap),
-            };
+            let files = SegmentFiles { segment: Arc::new(segment), stamps: target.stamps, swap: Some(swap) };
             let start = range.start;
             let old: Vec<SegmentFiles> = self.segments.drain(range).collect();
             self.segments.insert(start, files);
@@ -443,7 +445,7 @@ impl<D: Disk> Files<D> {
     fn must_roll(&self, gathered: &Gathered, batch: &TailBatch, settings: &Settings) -> bool {
         let Some(active) = self.segments.back() else { return true };
         let bytes = active.segment.written_bytes() + gathered.bytes.len() as u64;
-        let is_full = bytes > 0 && bytes + batch.bytes.len() as u64 > settings.segment_bytes;
+        let is_full = bytes > 0 && bytes + batch.bytes.len() as u64 > settings.active_bytes;
         let first = active.stamps.first_timestamp;
         let is_old =
             bytes > 0 && first >= Timestamp(0) && batch.max_timestamp.0.saturating_sub(first.0) > settings.segment_ms;
@@ -463,11 +465,7 @@ impl<D: Disk> Files<D> {
         let segment = Arc::new(Segment::new(shared.next_segment(), base_offset, path, 0));
         self.is_folder_synced = false;
         self.active = Some(Active { log: Arc::new(log), is_log_unsynced: false, aborted: None });
-        self.segments.push_back(SegmentFiles {
-            segment: Arc::clone(&segment),
-            stamps: Stamps::NONE,
-            swap: None,
-        });
+        self.segments.push_back(SegmentFiles { segment: Arc::clone(&segment), stamps: Stamps::NONE, swap: None });
         Ok(segment)
     }
 

@@ -101,14 +101,7 @@ pub(crate) struct FoundFiles {
 impl FoundFiles {
     /// Of a partition without files.
     pub(crate) fn none() -> Self {
-        Self {
-            written_end: 0,
-            cleaned_end: 0,
-            last_swap: 0,
-            segments: Vec::new(),
-            has_folder: false,
-            damage: None,
-        }
+        Self { written_end: 0, cleaned_end: 0, last_swap: 0, segments: Vec::new(), has_folder: false, damage: None }
     }
 }
 

@@ -646,7 +646,7 @@ fn load_partition<D: Disk>(
 ) {
     let name = TopicPartition::new(topic.name.clone(), partition.index);
     let folder = storage.config.directory.join(name.to_string());
-    let settings = Settings::of(topic, &storage.config.topic_defaults, storage.config.segment_bytes);
+    let settings = Settings::in_storage(topic, &storage.config);
     let segments: Vec<SegmentFiles> = partition
         .segments
         .iter()

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atonce_kernel::Offset;
-use atonce_kernel::disk::{Disk, DiskFile};
 use atonce_kernel::TopicPartition;
+use atonce_kernel::disk::{Disk, DiskFile};
 use bytes::{Bytes, BytesMut};
 
 use crate::aborted::{encode_aborted, follow};

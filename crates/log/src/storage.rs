@@ -9,6 +9,7 @@
 //! by a checkpoint, after which the journal may forget it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use atonce_kernel::disk::{Disk, DiskFile};
@@ -95,6 +96,15 @@ struct RecentCommit {
     batches: Vec<(Slot, usize)>,
 }
 
+/// A file that no checkpoint names any more. Readers that have begun may still be about to open it.
+struct OldFile {
+    slot: Slot,
+    path: PathBuf,
+    delay_ms: i64,
+    /// `None` until somebody says what time it is.
+    due: Option<Timestamp>,
+}
+
 /// A data folder. See the module's comment.
 pub struct Storage<D: Disk> {
     pub(crate) config: StorageConfig,
@@ -124,6 +134,7 @@ pub struct Storage<D: Disk> {
     unwritten: VecDeque<Slot>,
     unsynced_files: usize,
     pub(crate) leftovers: Leftovers,
+    old_files: Vec<OldFile>,
     pub(crate) leader_epoch: i32,
     is_space_low: bool,
     /// Besides the reserve.
@@ -134,6 +145,8 @@ pub struct Storage<D: Disk> {
     /// A checkpoint would let files go.
     pub(crate) wants_checkpoint: bool,
     pub(crate) is_compaction_running: bool,
+    /// Staged to topics that are replayed, since their compaction was last thought of.
+    pub(crate) replayed_bytes: usize,
     /// Not while opening: it would take as long as there is data without.
     pub(crate) makes_index_files: bool,
     failed: Option<JournalFailed>,
@@ -172,6 +185,7 @@ impl<D: Disk> Storage<D> {
             unwritten: VecDeque::new(),
             unsynced_files: 0,
             leftovers: Leftovers::default(),
+            old_files: Vec::new(),
             leader_epoch,
             is_space_low: false,
             keep_free_bytes: 0,
@@ -179,6 +193,7 @@ impl<D: Disk> Storage<D> {
             is_checkpoint_running: false,
             wants_checkpoint: false,
             is_compaction_running: false,
+            replayed_bytes: 0,
             makes_index_files: false,
             failed: None,
         }
@@ -494,6 +509,7 @@ impl<D: Disk> Storage<D> {
             // The one that runs is older than the end; the journal has the rest.
             return Ok(());
         }
+        self.remove_files(|_| true);
         let path = self.config.directory.join(CLEAN_FILE);
         let mark = || {
             let file = self.shared.disk.open_or_create(&path)?;
@@ -596,6 +612,8 @@ impl<D: Disk> Storage<D> {
             Space::Reserve => 0,
         };
         if space == Space::Ordinary && (self.is_space_low || self.is_tail_stuck()) {
+            // There is no time to wait for readers that may have begun.
+            self.remove_files(|_| true);
             self.check_space();
             if self.is_space_low || self.is_tail_stuck() {
                 return Err(self.disk_full());
@@ -646,6 +664,9 @@ impl<D: Disk> Storage<D> {
             return (0, GroupRange { group: 0, start: 0, end: 0 });
         };
         let base_offset = partition.next_offset;
+        if partition.settings.is_replayed {
+            self.replayed_bytes += batch.len();
+        }
         let entry = Entry::Batch { topic_id: partition.topic_id, partition: partition.name.partition, batch };
         if !partition.is_touched {
             partition.is_touched = true;
@@ -718,7 +739,7 @@ impl<D: Disk> Storage<D> {
 
     fn add_logs(&mut self, topic_id: TopicId, indexes: std::ops::Range<PartitionIndex>) {
         let Some(topic) = self.catalog.topic_by_id(topic_id) else { return };
-        let settings = Settings::of(topic, &self.config.topic_defaults, self.config.segment_bytes);
+        let settings = Settings::in_storage(topic, &self.config);
         let name = topic.name.clone();
         for index in indexes {
             let name = TopicPartition::new(name.clone(), index);
@@ -753,7 +774,7 @@ impl<D: Disk> Storage<D> {
 
     fn refresh_settings(&mut self, topic_id: TopicId) {
         let Some(topic) = self.catalog.topic_by_id(topic_id) else { return };
-        let settings = Settings::of(topic, &self.config.topic_defaults, self.config.segment_bytes);
+        let settings = Settings::in_storage(topic, &self.config);
         let slots: Vec<Slot> = (0..topic.partitions).filter_map(|index| self.slot_by_id(topic_id, index)).collect();
         for slot in slots {
             if let Some(partition) = self.partition_mut(slot) {
@@ -958,6 +979,25 @@ impl<D: Disk> Storage<D> {
         }
     }
 
+    /// Removes the files that are not the logs' any more and have waited for `file.delete.delay.ms`, from the call on that came
+    /// first. Returns when there are more.
+    pub fn remove_old_files(&mut self, now: Timestamp) -> Option<Timestamp> {
+        for old in &mut self.old_files {
+            old.due.get_or_insert(now.plus_ms(old.delay_ms));
+        }
+        self.remove_files(|old| old.due.is_some_and(|due| due <= now));
+        self.old_files.iter().filter_map(|old| old.due).min()
+    }
+
+    /// What cannot be removed is found by the next start.
+    fn remove_files(&mut self, is_due: impl Fn(&OldFile) -> bool) {
+        for old in self.old_files.extract_if(.., |old| is_due(old)) {
+            if self.slots.get(old.slot).is_some_and(Option::is_some) {
+                let _ = self.shared.disk.remove_file(&old.path);
+            }
+        }
+    }
+
     fn encode_checkpoint(&self) -> BytesMut {
         let head = Head {
             durability: self.config.durability,
@@ -1011,10 +1051,13 @@ impl<D: Disk> Storage<D> {
                 }
                 for (slot, path) in done.left.files {
                     // The folder of a partition that is gone was set aside with all its files.
-                    if self.partition(slot).is_some() {
-                        let _ = self.shared.disk.remove_file(&path);
-                    }
+                    let Some(partition) = self.partition(slot) else { continue };
+                    // What is called like a segment that is there would be taken for its own.
+                    let delay_ms =
+                        if partition.files.is_named(&path) { 0 } else { partition.settings.file_delete_delay_ms };
+                    self.old_files.push(OldFile { slot, path, delay_ms, due: None });
                 }
+                self.remove_files(|old| old.delay_ms <= 0);
             }
             CheckpointOutcome::NoSpace => {
                 self.leftovers.files.extend(done.left.files);

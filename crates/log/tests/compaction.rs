@@ -327,9 +327,13 @@ fn an_aborted_transaction_of_which_nothing_is_left_goes_from_the_index() {
     compacted(&mut storage, &[]);
     let indexed = |disk: &FaultyDisk| {
         let names = disk.list(&folder().join("t-0")).unwrap();
-        let indexes = names.into_iter().filter(|name| name.extension().is_some_and(|extension| extension == "txnindex"));
+        let indexes =
+            names.into_iter().filter(|name| name.extension().is_some_and(|extension| extension == "txnindex"));
         let entries = indexes.map(|name| disk.bytes(&folder().join("t-0").join(name)).unwrap());
-        entries.flat_map(|bytes| atonce_log::dump::transaction_index(&bytes).unwrap()).map(|it| it.producer_id.0).collect()
+        entries
+            .flat_map(|bytes| atonce_log::dump::transaction_index(&bytes).unwrap())
+            .map(|it| it.producer_id.0)
+            .collect()
     };
     for id in [100, 101, 102] {
         put_as(&mut storage, id, 0, 0, &[("a", Some("aborted"))]);
@@ -560,4 +564,50 @@ fn a_full_disk_costs_the_compaction_and_nothing_else() {
     disk.set_capacity_bytes(None);
     assert!(log_files(&disk).iter().all(|name| name.ends_with(".log")), "{:?}", log_files(&disk));
     assert!(compact(&mut storage), "it is tried again");
+}
+
+/// A holder that reads a log whole at each start wants it short, however much was written: what is written to is complete early,
+/// and the storage says when compaction should not wait.
+#[test]
+fn a_log_that_is_replayed_at_each_start_stays_short() {
+    let held = |is_replayed: bool| {
+        let disk = FaultyDisk::new();
+        let mut config = config();
+        config.replayed_segment_bytes = 4 << 10;
+        config.replayed_bytes_max = 16 << 10;
+        if is_replayed {
+            config.replayed_topics.insert("t".into());
+        }
+        let (mut storage, _) = open_with(&disk, config.clone());
+        let configs = [("cleanup.policy".to_owned(), "compact".to_owned())].into();
+        storage.create_topic(&"t".into(), topic_id(1), 1, configs).unwrap();
+        let mut longest = 0;
+        for round in 0..2000 {
+            put(&mut storage, &[(&format!("key {}", round % 20), Some(&round.to_string()))]);
+            if storage.is_compaction_wanted() {
+                storage.write_what_may_be_cleaned(NOW).unwrap();
+                compact(&mut storage);
+            }
+            if storage.is_checkpoint_due() {
+                storage.checkpoint().unwrap();
+            }
+            if round % 100 == 0 {
+                longest = longest.max(batches(&storage).iter().map(Bytes::len).sum());
+            }
+        }
+        let found = keyed(&storage);
+        for key in 0..20 {
+            assert_eq!(
+                values(&found, &format!("key {key}")).last().unwrap().1,
+                Some((1980 + key).to_string().as_str())
+            );
+        }
+        drop(storage);
+        let (storage, _) = open_with(&disk, config);
+        assert_eq!(keyed(&storage), found);
+        longest
+    };
+    let (short, long) = (held(true), held(false));
+    assert!(short < 32 << 10, "{short} bytes");
+    assert!(long > 4 * short, "{long} bytes");
 }

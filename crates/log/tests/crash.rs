@@ -30,6 +30,7 @@ fn small() -> StorageConfig {
     config.reserve_bytes = 4 << 10;
     config.compaction_step_bytes = 300;
     config.key_map_bytes_max = 300;
+    config.topic_defaults = [("file.delete.delay.ms".to_owned(), "3".to_owned())].into();
     config
 }
 

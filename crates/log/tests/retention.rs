@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use atonce_kernel::disk::Disk;
 use atonce_kernel::{Outcome, ProducerIdentity, Timestamp};
-use atonce_log::{IsolationLevel, Origin, Storage};
+use atonce_log::{AppendError, IsolationLevel, Origin, StageError, Storage};
 use atonce_protocol::records::{BatchBuilder, BatchOptions};
 use atonce_testkit::disk::FaultyDisk;
 use support::*;
@@ -189,4 +189,72 @@ fn broker_wide_settings_hold_where_the_topic_says_nothing() {
     assert_eq!(start(&storage), 1);
     let reader = storage.reader(&tp("t", 0)).unwrap();
     assert!(reader.read(0, 100, IsolationLevel::ReadUncommitted).is_err(), "out of range");
+}
+
+/// Ten records in five segments, of which the first two are too old, and their files wait for a minute.
+fn with_old_files() -> (FaultyDisk, Storage<FaultyDisk>) {
+    let disk = FaultyDisk::new();
+    let (mut storage, _) = open(&disk);
+    let delay = ("file.delete.delay.ms", "60000");
+    topic(&mut storage, &[("retention.ms", "1000"), ("segment.bytes", "330"), delay]);
+    for time in 0..10 {
+        put_at(&mut storage, 1000 + time * 100, "x");
+    }
+    clean(&mut storage, 2301);
+    assert_eq!(start(&storage), 4);
+    (disk, storage)
+}
+
+/// Who has begun to read there can go on.
+#[test]
+fn a_file_that_is_not_needed_any_more_stays_for_its_time() {
+    let (disk, mut storage) = with_old_files();
+    assert_eq!(log_files(&disk).len(), 5, "two of them wait");
+    let begun = Timestamp(10_000);
+    assert_eq!(storage.remove_old_files(begun), Some(begun.plus_ms(60_000)));
+    storage.remove_old_files(begun.plus_ms(59_999));
+    assert_eq!(log_files(&disk).len(), 5);
+    // Those that come later have their own time.
+    clean(&mut storage, 2501);
+    assert_eq!(storage.remove_old_files(begun.plus_ms(60_000)), Some(begun.plus_ms(120_000)));
+    assert_eq!(log_files(&disk).len(), 3);
+    assert_eq!(storage.remove_old_files(begun.plus_ms(120_000)), None);
+    assert_eq!(log_files(&disk).len(), 2);
+    assert_eq!(committed(&storage, &tp("t", 0)).len(), 4);
+}
+
+#[test]
+fn files_that_wait_to_be_removed_do_not_outlive_the_run() {
+    let (disk, storage) = with_old_files();
+    storage.close().unwrap();
+    assert_eq!(log_files(&disk).len(), 3, "a clean end");
+    let (disk, storage) = with_old_files();
+    drop(storage);
+    let disk = disk.restart(atonce_testkit::disk::Crash::Power, &mut atonce_kernel::chance::Chance::from_seed(1));
+    let (storage, _) = open(&disk);
+    assert_eq!((start(&storage), log_files(&disk).len()), (4, 3), "a crash");
+}
+
+#[test]
+fn a_deleted_topics_files_that_wait_take_nothing_from_a_new_one_of_its_name() {
+    let (disk, mut storage) = with_old_files();
+    storage.delete_topic(topic_id(1)).unwrap();
+    create_topic(&mut storage, "t", 2, 1);
+    put_at(&mut storage, 3000, "new");
+    storage.checkpoint().unwrap();
+    assert_eq!(log_files(&disk), ["00000000000000000000.log"]);
+    storage.remove_old_files(Timestamp(0));
+    storage.remove_old_files(Timestamp(100_000));
+    assert_eq!(log_files(&disk), ["00000000000000000000.log"]);
+    assert_eq!(committed(&storage, &tp("t", 0)).len(), 1);
+}
+
+#[test]
+fn a_disk_without_room_does_not_wait() {
+    let (disk, mut storage) = with_old_files();
+    disk.set_capacity_bytes(Some(1));
+    storage.keep_free(0);
+    let refused = append(&mut storage, &tp("t", 0), &plain(&["x"])).unwrap_err();
+    assert!(matches!(refused, AppendError::Storage(StageError::DiskFull { .. })), "{refused}");
+    assert_eq!(log_files(&disk).len(), 3, "they went before anybody was refused");
 }

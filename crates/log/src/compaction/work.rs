@@ -150,6 +150,8 @@ pub struct CompactionWork<D: Disk> {
     groups: Vec<Range<usize>>,
     targets: Vec<Target>,
     made: Vec<PathBuf>,
+    /// Read and written so far.
+    moved_bytes: u64,
     failed: Option<CompactionError>,
 }
 
@@ -198,6 +200,7 @@ impl<D: Disk> CompactionWork<D> {
             groups: Vec::new(),
             targets: Vec::new(),
             made: Vec::new(),
+            moved_bytes: 0,
             failed: None,
         }
     }
@@ -205,6 +208,15 @@ impl<D: Disk> CompactionWork<D> {
     /// Which log.
     pub fn partition(&self) -> &TopicPartition {
         &self.source.partition
+    }
+
+    /// Bytes read and written so far, by which its holder may hold it back.
+    pub fn moved_bytes(&self) -> u64 {
+        let writing = match &self.phase {
+            Phase::Copying(_, _, output) => output.written,
+            Phase::Mapping(_) | Phase::Done => 0,
+        };
+        self.moved_bytes + writing + self.targets.iter().map(|target| target.log_bytes).sum::<u64>()
     }
 
     /// Does a bounded piece of it: reads some megabytes, writes as many at most.
@@ -289,7 +301,9 @@ impl<D: Disk> CompactionWork<D> {
             let Some(file) = &cursor.file else { continue };
             let batches = segment.batches_from(file, cursor.position, self.source.step_bytes)?;
             let start = cursor.position;
-            cursor.position += batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
+            let bytes = batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
+            cursor.position += bytes;
+            self.moved_bytes += bytes;
             return Ok(Some(Piece { segment, start, batches }));
         }
         Ok(None)

@@ -24,6 +24,7 @@ pub(crate) fn config() -> StorageConfig {
     config.journal_file_bytes = 64 << 10;
     config.journal_files_max = 3;
     config.reserve_bytes = 8 << 10;
+    config.topic_defaults = [("file.delete.delay.ms".to_owned(), "0".to_owned())].into();
     config
 }
 

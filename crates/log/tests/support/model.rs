@@ -271,12 +271,23 @@ pub(crate) struct Run {
     compaction: Option<CompactionWork<FaultyDisk>>,
     /// Compactions that took effect.
     pub(crate) compactions: usize,
+    /// A clock.
+    commits: i64,
 }
 
 impl Run {
     pub(crate) fn new(storage: Storage<FaultyDisk>, model: Model) -> Self {
         let history = vec![model.snapshot()];
-        Self { storage, model, history, acknowledged: 0, checkpoint: None, compaction: None, compactions: 0 }
+        Self {
+            storage,
+            model,
+            history,
+            acknowledged: 0,
+            checkpoint: None,
+            compaction: None,
+            compactions: 0,
+            commits: 0,
+        }
     }
 
     pub(crate) fn all(&mut self, steps: &[Step]) -> Result<(), Stopped> {
@@ -288,6 +299,8 @@ impl Run {
             Step::Commit => {
                 self.storage.commit().map_err(|_| Stopped)?;
                 self.acknowledged = self.history.len() - 1;
+                self.commits += 1;
+                self.storage.remove_old_files(NOW.plus_ms(self.commits));
                 return Ok(());
             }
             Step::Checkpoint => {
