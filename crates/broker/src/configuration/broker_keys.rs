@@ -125,6 +125,12 @@ pub(crate) const BROKER_KEYS: &[Key] = &[
     dynamic(key("log.cleaner.delete.retention.ms", ANY_LONG, "86400000", "How long tombstones stay.")),
     key("log.cleaner.enable", ValueKind::Boolean, "true", "Compact topics whose cleanup.policy says so."),
     dynamic(key(
+        "log.cleaner.io.max.bytes.per.second",
+        ValueKind::Rate,
+        "1.7976931348623157E308",
+        "Bytes that compaction reads and writes in a second at most.",
+    )),
+    dynamic(key(
         "log.cleaner.max.compaction.lag.ms",
         POSITIVE_LONG,
         LONG_MAX,

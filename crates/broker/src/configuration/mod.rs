@@ -37,6 +37,8 @@ pub(crate) enum ValueKind {
     Long { least: i64, most: i64 },
     /// A number from 0 to 1.
     Share,
+    /// A number of things a second, of which there is one at least.
+    Rate,
     /// Any text.
     Text,
     /// Any words, separated by commas.
@@ -141,6 +143,10 @@ impl ValueKind {
                 let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
                 bound(number.ok_or_else(|| no_number("DOUBLE"))?, 0.0, 1.0)
             }
+            Self::Rate => {
+                let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+                bound(number.ok_or_else(|| no_number("DOUBLE"))?, 1.0, f64::MAX)
+            }
             Self::Text | Self::List => Ok(()),
             Self::OneOf(words) if words.contains(&value) => Ok(()),
             Self::OneOf(words) => Err(format!("String must be one of: {}", words.join(", "))),
@@ -157,7 +163,13 @@ impl ValueKind {
     pub(crate) fn is_list(self) -> bool {
         match self {
             Self::List | Self::SomeOf(_) => true,
-            Self::Boolean | Self::Int { .. } | Self::Long { .. } | Self::Share | Self::Text | Self::OneOf(_) => false,
+            Self::Boolean
+            | Self::Int { .. }
+            | Self::Long { .. }
+            | Self::Share
+            | Self::Rate
+            | Self::Text
+            | Self::OneOf(_) => false,
         }
     }
 }
@@ -180,7 +192,7 @@ impl Key {
             ValueKind::Text | ValueKind::OneOf(_) => 2,
             ValueKind::Int { .. } => 3,
             ValueKind::Long { .. } => 5,
-            ValueKind::Share => 6,
+            ValueKind::Share | ValueKind::Rate => 6,
             ValueKind::List | ValueKind::SomeOf(_) => 7,
         }
     }
@@ -417,6 +429,9 @@ mod tests {
             ("log.retention.ms", "x", Err("Not a number of type LONG")),
             ("compression.zstd.level", "99", Err("Value must be no more than 22")),
             ("log.cleaner.min.cleanable.ratio", "2.0", Err("Value must be no more than 1")),
+            ("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", Ok(())),
+            ("log.cleaner.io.max.bytes.per.second", "0.5", Err("Value must be at least 1")),
+            ("log.cleaner.io.max.bytes.per.second", "inf", Err("Not a number of type DOUBLE")),
             ("log.cleaner.min.cleanable.ratio", "NaN", Err("Not a number of type DOUBLE")),
             ("log.cleanup.policy", "nix", Err("String must be one of: compact, delete")),
             ("log.cleanup.policy", "compact, delete", Ok(())),

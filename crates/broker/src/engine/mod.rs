@@ -49,6 +49,7 @@ use crate::disk::StdDisk;
 use crate::dynamic::{self, Current, Dynamic};
 use crate::operations::WriterMetrics;
 use crate::shared::Shared;
+use crate::topic_name::{CONSUMER_OFFSETS, TRANSACTION_STATE};
 
 use cleaning::Cleaning;
 use groups::GroupHost;
@@ -248,6 +249,8 @@ pub(crate) struct Engine {
     changed_topics: BTreeSet<TopicName>,
     staged_bytes: usize,
     is_in_unit: bool,
+    /// Records of the coordinators that the start has read.
+    replayed_entries: u64,
     next_producer_expiry: Timestamp,
     cleaning: Cleaning,
     /// The checkpoint that is being written.
@@ -278,6 +281,7 @@ impl Engine {
         config.unsynced_files_max = open_files_max() / 2;
         config.checkpointing = Checkpointing::ByCaller;
         config.key_map_bytes_max = settings.cleaner_key_bytes_max;
+        config.replayed_topics = [CONSUMER_OFFSETS, TRANSACTION_STATE].map(TopicName::from).into();
         config.was_used = recovery::has_cluster_id(folder);
         let before = recovery::durability_before(folder);
         let (storage, report) = Storage::open(StdDisk::new(folder), config).map_err(|error| error.to_string())?;
@@ -318,6 +322,7 @@ impl Engine {
             changed_topics: BTreeSet::new(),
             staged_bytes: 0,
             is_in_unit: false,
+            replayed_entries: 0,
             next_producer_expiry: now.plus_ms(PRODUCER_EXPIRY_INTERVAL_MS),
             cleaning,
             checkpoint: None,
@@ -331,6 +336,7 @@ impl Engine {
         };
         engine.storage.set_topic_defaults(engine.topic_defaults());
         engine.keep_disk_free();
+        engine.hold_compaction_back();
         // Said before the first write that is not synced, and taken back only when all that was not is.
         if durability == Durability::Os && before != Some(durability) {
             recovery::remember_durability(folder, durability)?;
@@ -436,6 +442,7 @@ impl Engine {
         if let Err(error) = self.storage.finish_checkpoint(done) {
             self.failed = Some(error.to_string());
         }
+        self.look_for_old_files();
     }
 
     /// Waits until the checkpoint that runs, if one does, is written; all else that is asked for by then is dropped.
@@ -603,6 +610,7 @@ impl Engine {
         self.dynamic.replace(dynamic);
         self.storage.set_topic_defaults(self.topic_defaults());
         self.keep_disk_free();
+        self.hold_compaction_back();
         self.change_all_topics();
         Ok(())
     }

@@ -36,6 +36,8 @@ impl Engine {
     /// prefix of what clients were told, so every transactional id gets a new producer, and clients begin anew.
     pub(super) fn recover(&mut self, may_have_forgotten: bool) -> Result<(), String> {
         self.fit_shards();
+        let began = std::time::Instant::now();
+        self.replayed_entries = 0;
         for partition in 0..self.transactions.partitions() {
             if let Err(error) = self.replay_transactions(partition) {
                 tracing::error!(error, "this part of the transaction coordinator is offline, all else is served");
@@ -50,6 +52,8 @@ impl Engine {
                 self.groups.take_offline(partition, &settings);
             }
         }
+        let (entries, took) = (self.replayed_entries, began.elapsed());
+        tracing::debug!(entries, ?took, "the coordinators' logs are replayed");
         self.look_for_consumer_groups();
         for partition in 0..self.transactions.partitions() {
             self.settle_again(partition);
@@ -90,7 +94,9 @@ impl Engine {
         let from = TopicPartition::new(TRANSACTION_STATE, partition);
         let index = usize::try_from(partition).unwrap_or(0);
         let shard = &mut self.transactions.shards[index];
+        let entries = &mut self.replayed_entries;
         for_each_entry(&self.storage, &from, |logged| {
+            *entries += 1;
             let Logged::Record { key, value, producer, offset, timestamp } = logged else {
                 return Err(format!("{from}: a marker, where there are no transactions"));
             };
@@ -110,7 +116,9 @@ impl Engine {
         let from = TopicPartition::new(CONSUMER_OFFSETS, partition);
         let index = usize::try_from(partition).unwrap_or(0);
         let shard = &mut self.groups.shards[index];
+        let entries = &mut self.replayed_entries;
         for_each_entry(&self.storage, &from, |logged| {
+            *entries += 1;
             let corrupt = |error: &dyn std::fmt::Display| format!("{from}: {error}");
             match logged {
                 Logged::Record { key, value, producer, offset, timestamp } => {

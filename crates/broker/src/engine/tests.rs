@@ -10,6 +10,7 @@ use atonce_log::{AppendError, Durability, StageError};
 use atonce_protocol::ErrorCode;
 
 mod positions_in_time;
+mod replayed;
 mod unfinished_ends;
 
 /// What the writer's storage refuses in a test, as a full disk would, but for any step.
@@ -32,7 +33,7 @@ impl Refusals {
     }
 }
 
-use super::{Engine, NewTopic};
+use super::{Engine, NewTopic, WakeUp};
 use crate::configuration::Properties;
 
 fn engine(folder: &Path, durability: Durability, boot: u8) -> Engine {
@@ -40,15 +41,25 @@ fn engine(folder: &Path, durability: Durability, boot: u8) -> Engine {
 }
 
 fn engine_with(folder: &Path, durability: Durability, boot: u8, settings: &[(&str, &str)]) -> Engine {
+    engine_and_wake_ups(folder, durability, boot, settings).0
+}
+
+fn engine_and_wake_ups(
+    folder: &Path,
+    durability: Durability,
+    boot: u8,
+    settings: &[(&str, &str)],
+) -> (Engine, mpsc::Receiver<WakeUp>) {
     let mut properties = Properties::default();
     for (key, value) in settings {
         properties.set(key, value).expect("fits");
     }
     properties.set("transaction.state.log.num.partitions", "2").expect("fits");
     properties.set("offsets.topic.num.partitions", "2").expect("fits");
-    let (wake_ups, _) = mpsc::channel();
+    let (wake_ups, receiver) = mpsc::channel();
     let boot_id = Some(Uuid([boot; 16]));
-    Engine::open(folder, durability, Arc::new(properties.settings()), boot_id, wake_ups).expect("opened")
+    let engine = Engine::open(folder, durability, Arc::new(properties.settings()), boot_id, wake_ups).expect("opened");
+    (engine, receiver)
 }
 
 fn init(engine: &mut Engine, id: &TransactionalId) -> ProducerIdentity {
