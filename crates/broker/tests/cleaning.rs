@@ -134,22 +134,31 @@ async fn records_of_a_compacted_topic_are_not_deleted_by_request() {
     }
 }
 
+/// At once, or when their topic says so: whoever has begun to read there can go on.
 #[tokio::test]
-async fn deleted_records_free_their_files() {
+async fn deleted_records_free_their_files_after_the_topics_delay() {
     let broker = cleaning().start().await.expect("started");
     let mut client = RawClient::of(&broker);
-    create(&mut client, "t", &[("segment.bytes", "1048576"), ("retention.ms", "-1")]).await;
-    for _ in 0..5 {
-        put(&mut client, "t", 0, "k", &"x".repeat(400_000)).await;
+    let path = |topic: &str, offset: i64| broker.data_path().join(format!("{topic}-0/{offset:020}.log"));
+    // The patient one first: its files are the next checkpoint's too.
+    for (name, delay_ms) in [("patient", "3600000"), ("t", "0")] {
+        let configs = [("segment.bytes", "1048576"), ("retention.ms", "-1"), ("file.delete.delay.ms", delay_ms)];
+        create(&mut client, name, &configs).await;
+        for _ in 0..5 {
+            put(&mut client, name, 0, "k", &"x".repeat(400_000)).await;
+        }
+        let partition = DeleteRecordsPartition { partition_index: 0, offset: 4, ..Default::default() };
+        let topic = DeleteRecordsTopic { name: name.to_owned(), partitions: vec![partition], ..Default::default() };
+        let response = client.call(2, &DeleteRecordsRequest { topics: vec![topic], ..Default::default() }).await;
+        assert_eq!(response.topics[0].partitions[0].low_watermark, 4);
     }
-    let partition = DeleteRecordsPartition { partition_index: 0, offset: 4, ..Default::default() };
-    let topic = DeleteRecordsTopic { name: "t".to_owned(), partitions: vec![partition], ..Default::default() };
-    let response = client.call(2, &DeleteRecordsRequest { topics: vec![topic], ..Default::default() }).await;
-    assert_eq!(response.topics[0].partitions[0].low_watermark, 4);
-    let first = broker.data_path().join("t-0").join("00000000000000000000.log");
-    let last = broker.data_path().join("t-0").join("00000000000000000004.log");
-    wait_until!("the removal of a file", last.exists() && !first.exists());
-    assert_eq!(records(&mut client, "t").await.len(), 1);
+    wait_until!("the removal of a file", path("t", 4).exists() && !path("t", 0).exists());
+    assert!(path("patient", 0).exists());
+    for name in ["patient", "t"] {
+        assert_eq!(records(&mut client, name).await.len(), 1, "{name}");
+    }
+    broker.shutdown().await.expect("stopped");
+    assert!(!path("patient", 0).exists(), "nobody reads any more");
 }
 
 #[tokio::test]
