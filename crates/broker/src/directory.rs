@@ -59,6 +59,20 @@ impl Directory {
     }
 }
 
+impl atonce_coordinator::group::wire::Topics for Topics {
+    fn name_of(&self, id: TopicId) -> Option<TopicName> {
+        self.by_id.get(&id).cloned()
+    }
+
+    fn id_of(&self, name: &str) -> Option<TopicId> {
+        self.by_name(name).map(|topic| topic.id)
+    }
+
+    fn has_partition(&self, name: &str, partition: i32) -> bool {
+        self.partition(name, partition).is_some()
+    }
+}
+
 impl Topics {
     /// The topic of that name.
     pub(crate) fn by_name(&self, name: &str) -> Option<&Arc<Topic>> {

@@ -3,8 +3,10 @@
 //! - 1: none. 2: PRODUCER_FENCED. 3: flexible. 4: several transactions at once, and the question whether partitions are in
 //!   one already; brokers ask so, and some clients. 5: TRANSACTION_ABORTABLE.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use atonce_coordinator::transaction::{AddPartitions, Admission, Caller, Command, Reply as Decided, VerifyPartitions};
-use atonce_kernel::{ProducerIdentity, TopicPartition, TransactionalId};
+use atonce_kernel::{ProducerIdentity, TopicName, TopicPartition, TransactionalId};
 use atonce_protocol::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
 };
@@ -15,130 +17,155 @@ use atonce_protocol::messages::add_partitions_to_txn_response::{
 use atonce_protocol::{ApiKey, ErrorCode};
 
 use super::{Api, Call, Reply};
+use crate::directory::Topics;
 use crate::engine::Engine;
 use crate::topic_name;
 
-pub(super) const API: Api =
-    Api { key: ApiKey::AddPartitionsToTxn, versions: 0..=5, run: |incoming| incoming.on_engine(handle) };
+pub(super) const API: Api = Api {
+    key: ApiKey::AddPartitionsToTxn,
+    versions: 0..=5,
+    run: |incoming| incoming.on_engine_prepared(prepare, handle),
+};
 
 /// The first version of brokers, which may add what is internal; a client may not.
 const FIRST_OF_BROKERS: i16 = 4;
 
-fn handle(
-    engine: &mut Engine,
-    call: &Call,
-    request: AddPartitionsToTxnRequest,
-    reply: Reply<AddPartitionsToTxnResponse>,
-) {
-    let response = if call.version >= FIRST_OF_BROKERS {
-        let results_by_transaction = request
-            .transactions
-            .into_iter()
-            .map(|transaction| AddPartitionsToTxnResult {
-                topic_results: run(engine, call.version, &transaction),
-                transactional_id: transaction.transactional_id,
-                ..Default::default()
-            })
-            .collect();
-        AddPartitionsToTxnResponse { results_by_transaction, ..Default::default() }
+/// What a transaction is asked, and how far the writer has to be troubled with it.
+enum Asked {
+    /// One of the partitions is not there, or not for clients, so none joins.
+    Refused(AddPartitionsToTxnResult),
+    /// All are there. Each stands here once, so that there are no more than the broker has, however often the request, which may
+    /// be as long as a request can be, names them.
+    Of(AddPartitionsToTxnTransaction, BTreeSet<TopicPartition>),
+}
+
+fn prepare(call: &Call, request: AddPartitionsToTxnRequest) -> Vec<Asked> {
+    let transactions = if call.version >= FIRST_OF_BROKERS {
+        request.transactions
     } else {
-        let transaction = AddPartitionsToTxnTransaction {
+        vec![AddPartitionsToTxnTransaction {
             transactional_id: request.v3_and_below_transactional_id,
             producer_id: request.v3_and_below_producer_id,
             producer_epoch: request.v3_and_below_producer_epoch,
             topics: request.v3_and_below_topics,
             ..Default::default()
-        };
-        let results_by_topic_v3_and_below = run(engine, call.version, &transaction);
+        }]
+    };
+    let directory = call.shared.directory.topics();
+    transactions.into_iter().map(|transaction| ask(&directory, call.version, transaction)).collect()
+}
+
+fn ask(directory: &Topics, version: i16, transaction: AddPartitionsToTxnTransaction) -> Asked {
+    let refusal = |topic: &str, partition: i32| {
+        if version < FIRST_OF_BROKERS && topic_name::is_internal(topic) {
+            Some(ErrorCode::TopicAuthorizationFailed)
+        } else if directory.partition(topic, partition).is_none() {
+            Some(ErrorCode::UnknownTopicOrPartition)
+        } else {
+            None
+        }
+    };
+    let mut partitions = BTreeSet::new();
+    for topic in &transaction.topics {
+        let distinct: BTreeSet<i32> = topic.partitions.iter().copied().collect();
+        if distinct.iter().any(|partition| refusal(&topic.name, *partition).is_some()) {
+            let results = results(&transaction.topics, |topic, partition| {
+                refusal(topic, partition).unwrap_or(ErrorCode::OperationNotAttempted)
+            });
+            return Asked::Refused(result(transaction, results));
+        }
+        let name = TopicName::from(topic.name.as_str());
+        partitions.extend(distinct.into_iter().map(|partition| TopicPartition::new(name.clone(), partition)));
+    }
+    Asked::Of(transaction, partitions)
+}
+
+fn handle(engine: &mut Engine, call: &Call, asked: Vec<Asked>, reply: Reply<AddPartitionsToTxnResponse>) {
+    let mut results = asked.into_iter().map(|asked| match asked {
+        Asked::Refused(result) => result,
+        Asked::Of(transaction, partitions) => {
+            let results = run(engine, call.version, &transaction, partitions.into_iter().collect());
+            result(transaction, results)
+        }
+    });
+    let response = if call.version >= FIRST_OF_BROKERS {
+        AddPartitionsToTxnResponse { results_by_transaction: results.collect(), ..Default::default() }
+    } else {
+        let results_by_topic_v3_and_below = results.next().map(|result| result.topic_results).unwrap_or_default();
+        drop(results);
         AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() }
     };
     engine.answer(reply, response);
+}
+
+fn result(
+    transaction: AddPartitionsToTxnTransaction,
+    topic_results: Vec<AddPartitionsToTxnTopicResult>,
+) -> AddPartitionsToTxnResult {
+    AddPartitionsToTxnResult { topic_results, transactional_id: transaction.transactional_id, ..Default::default() }
 }
 
 fn run(
     engine: &mut Engine,
     version: i16,
     request: &AddPartitionsToTxnTransaction,
+    partitions: Vec<TopicPartition>,
 ) -> Vec<AddPartitionsToTxnTopicResult> {
     let caller = Caller::AddPartitionsToTxn { version };
     let transactional_id = TransactionalId::from(request.transactional_id.as_str());
     let producer = ProducerIdentity::new(request.producer_id, request.producer_epoch);
-    let partitions: Vec<TopicPartition> = partitions_of(&request.topics).collect();
-    if request.verify_only
-        && let Some(codes) = unknown_among(engine, &partitions)
-    {
-        return results(&request.topics, codes);
-    }
-    let command = if request.verify_only {
-        Command::VerifyPartitions(VerifyPartitions {
-            caller,
-            transactional_id: transactional_id.clone(),
-            producer,
-            partitions: partitions.clone(),
-        })
+    // A topic may have been deleted since they were looked for.
+    let is_there = |engine: &Engine, it: &TopicPartition| engine.has_partition(it.topic.as_str(), it.partition);
+    let verdicts = if request.verify_only && partitions.iter().any(|partition| !is_there(engine, partition)) {
+        let code = |it: &TopicPartition| {
+            if is_there(engine, it) { ErrorCode::OperationNotAttempted } else { ErrorCode::UnknownTopicOrPartition }
+        };
+        Ok(partitions.iter().map(|partition| (partition.clone(), code(partition))).collect())
     } else {
-        let partitions = partitions
-            .iter()
-            .map(|partition| {
-                let admission = if version < FIRST_OF_BROKERS && topic_name::is_internal(partition.topic.as_str()) {
-                    Admission::Unauthorized
-                } else if engine.has_partition(partition.topic.as_str(), partition.partition) {
-                    Admission::Exists
-                } else {
-                    Admission::Unknown
-                };
-                (partition.clone(), admission)
-            })
-            .collect();
-        Command::AddPartitions(AddPartitions {
-            caller,
-            transactional_id: transactional_id.clone(),
-            producer,
-            partitions,
-        })
+        let command = if request.verify_only {
+            let transactional_id = transactional_id.clone();
+            Command::VerifyPartitions(VerifyPartitions { caller, transactional_id, producer, partitions })
+        } else {
+            let admit = |partition: TopicPartition| {
+                let is_there = is_there(engine, &partition);
+                (partition, if is_there { Admission::Exists } else { Admission::Unknown })
+            };
+            let partitions = partitions.into_iter().map(admit).collect();
+            let transactional_id = transactional_id.clone();
+            Command::AddPartitions(AddPartitions { caller, transactional_id, producer, partitions })
+        };
+        match engine.transactions_now(&transactional_id, &command) {
+            Ok(Decided::Partitions(verdicts)) => Ok(verdicts),
+            Ok(Decided::InitProducerId(_) | Decided::EndTxn(_)) => Err(ErrorCode::UnknownServerError),
+            Err(code) => Err(code),
+        }
     };
-    let codes: Vec<ErrorCode> = match engine.transactions_now(&transactional_id, &command) {
-        Ok(Decided::Partitions(verdicts)) => verdicts.into_iter().map(|(_, code)| code).collect(),
-        Ok(Decided::InitProducerId(_) | Decided::EndTxn(_)) => vec![ErrorCode::UnknownServerError; partitions.len()],
-        Err(code) => vec![code; partitions.len()],
-    };
-    results(&request.topics, codes)
-}
-
-/// One partition that is unknown leaves the others unasked. Nothing if all are there.
-fn unknown_among(engine: &mut Engine, partitions: &[TopicPartition]) -> Option<Vec<ErrorCode>> {
-    let is_there = |it: &TopicPartition| engine.has_partition(it.topic.as_str(), it.partition);
-    let there: Vec<bool> = partitions.iter().map(is_there).collect();
-    if there.iter().all(|is_there| *is_there) {
-        return None;
+    let mut by_topic: BTreeMap<TopicName, BTreeMap<i32, ErrorCode>> = BTreeMap::new();
+    let refused = verdicts.as_ref().err().copied().unwrap_or(ErrorCode::UnknownServerError);
+    for (partition, code) in verdicts.unwrap_or_default() {
+        by_topic.entry(partition.topic).or_default().insert(partition.partition, code);
     }
-    let code = |is_there| if is_there { ErrorCode::OperationNotAttempted } else { ErrorCode::UnknownTopicOrPartition };
-    Some(there.into_iter().map(code).collect())
+    results(&request.topics, |topic, partition| {
+        by_topic.get(topic).and_then(|codes| codes.get(&partition)).copied().unwrap_or(refused)
+    })
 }
 
 /// A verdict for each partition, in the order of the question.
-fn results(topics: &[AddPartitionsToTxnTopic], codes: Vec<ErrorCode>) -> Vec<AddPartitionsToTxnTopicResult> {
-    let mut codes = codes.into_iter();
+fn results(
+    topics: &[AddPartitionsToTxnTopic],
+    verdict: impl Fn(&str, i32) -> ErrorCode,
+) -> Vec<AddPartitionsToTxnTopicResult> {
+    let of_partition = |topic: &str, partition: i32| AddPartitionsToTxnPartitionResult {
+        partition_index: partition,
+        partition_error_code: verdict(topic, partition).to_i16(),
+        ..Default::default()
+    };
     topics
         .iter()
         .map(|topic| AddPartitionsToTxnTopicResult {
             name: topic.name.clone(),
-            results_by_partition: topic
-                .partitions
-                .iter()
-                .map(|partition| AddPartitionsToTxnPartitionResult {
-                    partition_index: *partition,
-                    partition_error_code: codes.next().unwrap_or(ErrorCode::UnknownServerError).to_i16(),
-                    ..Default::default()
-                })
-                .collect(),
+            results_by_partition: topic.partitions.iter().map(|index| of_partition(&topic.name, *index)).collect(),
             ..Default::default()
         })
         .collect()
-}
-
-fn partitions_of(topics: &[AddPartitionsToTxnTopic]) -> impl Iterator<Item = TopicPartition> {
-    topics
-        .iter()
-        .flat_map(|topic| topic.partitions.iter().map(|partition| TopicPartition::new(topic.name.as_str(), *partition)))
 }
