@@ -7,6 +7,9 @@
 //! moves with what the user takes. Both step over control records, aborted records and the gaps of compaction, so that a
 //! position that is committed at a topic's end is its end.
 //!
+//! When a partition has a leader of a newer epoch than that of the last batch read, the place is held against its log first
+//! (KIP-320): a leader that was not in step has truncated what was read, and the same offsets are other records.
+//!
 //! Invariants: records come in the order of their offsets, each once, whatever is asked for twice; an answer to a question
 //! from before a seek is dropped; nothing is fetched while [`FetchConfig::prefetch_bytes_max`] is reached.
 
@@ -21,7 +24,7 @@ use bytes::Bytes;
 use crate::backoff::Backoff;
 use crate::classify::{Operation, Verdict};
 use crate::error::Refusal;
-use crate::metadata::Metadata;
+use crate::metadata::{Leader, Metadata};
 use crate::producer::Header;
 use crate::transaction::CommitPosition;
 
@@ -156,6 +159,8 @@ pub struct FetchId(pub u64);
 pub enum Outgoing {
     /// Read from a leader.
     Fetch(FetchCall),
+    /// Ask a leader where epochs ended.
+    Validate(ValidateCall),
     /// Look these topics up, then call [`Fetcher::handle_metadata`].
     RefreshMetadata(Vec<TopicName>),
 }
@@ -171,6 +176,37 @@ pub struct FetchCall {
     pub slot: usize,
     /// Partitions with the offset to read from, sorted.
     pub partitions: Vec<(TopicPartition, Offset)>,
+}
+
+/// Places to hold against the log of a new leader, all led by one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidateCall {
+    /// Names the answer.
+    pub id: FetchId,
+    /// The leader of them all.
+    pub node: i32,
+    /// Partitions, sorted.
+    pub partitions: Vec<Validated>,
+}
+
+/// A place to hold against the log of a new leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validated {
+    /// The partition.
+    pub topic_partition: TopicPartition,
+    /// The epoch that the leader is believed to have.
+    pub current_leader_epoch: i32,
+    /// The epoch of the last batch before the place.
+    pub leader_epoch: i32,
+}
+
+/// Where the largest epoch that is not above the one asked for ended, in a leader's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochEnd {
+    /// The epoch; -1 if the leader does not know.
+    pub leader_epoch: i32,
+    /// The offset behind its last record; -1 if the leader does not know.
+    pub end_offset: Offset,
 }
 
 /// A place to be looked up.
@@ -291,9 +327,22 @@ struct Partition {
     /// The next record for the user, once it is known.
     position: Option<Offset>,
     leader_epoch: i32,
+    /// The epoch of the last batch before the place to fetch next; -1 if not known.
+    place_epoch: i32,
+    /// The leader's epoch that the place was held against last.
+    validated_epoch: i32,
     /// Where reading began: where to go back to when nothing was committed.
     start: Option<Offset>,
     end: Option<Offset>,
+}
+
+impl Partition {
+    /// The leader, if it has to be asked first whether its log is the one that was read.
+    fn unconfirmed_by(&self, leader: Option<Leader>) -> Option<Leader> {
+        let Place::At(_) = self.place else { return None };
+        let known = self.validated_epoch.max(self.place_epoch);
+        leader.filter(|leader| self.place_epoch >= 0 && leader.epoch > known)
+    }
 }
 
 /// See the module.
@@ -302,6 +351,7 @@ pub struct Fetcher {
     config: FetchConfig,
     partitions: BTreeMap<TopicPartition, Partition>,
     calls: BTreeMap<FetchId, InFlight>,
+    validations: BTreeMap<FetchId, Vec<(Validated, u64)>>,
     next_call: u64,
     next_generation: u64,
     buffered_bytes: usize,
@@ -328,6 +378,7 @@ impl Fetcher {
             config,
             partitions: BTreeMap::new(),
             calls: BTreeMap::new(),
+            validations: BTreeMap::new(),
             next_call: 0,
             next_generation: 0,
             buffered_bytes: 0,
@@ -395,6 +446,8 @@ impl Fetcher {
             chunks: VecDeque::new(),
             position: None,
             leader_epoch: -1,
+            place_epoch: -1,
+            validated_epoch: -1,
             start: None,
             end: None,
         };
@@ -435,6 +488,7 @@ impl Fetcher {
         partition.chunks.clear();
         partition.is_in_flight = false;
         partition.leader_epoch = -1;
+        partition.place_epoch = -1;
         partition.place = match position {
             Position::Offset(offset) => Place::At(offset),
             Position::Earliest | Position::Latest | Position::Committed | Position::Timestamp(_) | Position::Ago(_) => {
@@ -464,12 +518,16 @@ impl Fetcher {
         self.refresh_not_before = now + self.config.retry_backoff.initial();
     }
 
-    /// A place was looked up; `None` if there is none: no offset is committed, or no record is at or after the time.
-    pub fn handle_lookup(&mut self, lookup: &Lookup, found: Option<Offset>) {
+    /// A place was looked up: the offset, and the epoch of the record before it, -1 if that is not known. `None` if there is
+    /// none: no offset is committed, or no record is at or after the time.
+    pub fn handle_lookup(&mut self, lookup: &Lookup, found: Option<(Offset, i32)>) {
         let reset = self.config.offset_reset;
         let Some(partition) = self.current(&lookup.topic_partition, lookup.generation) else { return };
         let next = match (found, lookup.position) {
-            (Some(offset), _) => Place::At(offset),
+            (Some((offset, epoch)), _) => {
+                (partition.leader_epoch, partition.place_epoch) = (epoch, epoch);
+                Place::At(offset)
+            }
             (None, Position::Timestamp(_) | Position::Ago(_)) => wanted(Position::Latest),
             // A rewind, and nothing was ever committed: back to where reading began, for the reset policy could skip
             // what was read and given up.
@@ -513,6 +571,57 @@ impl Fetcher {
                 // Left out: the broker has said nothing of it.
                 None => self.back_off(now, &topic_partition, true),
             }
+        }
+    }
+
+    /// A leader said where epochs ended.
+    pub fn handle_validated(
+        &mut self,
+        now: Monotonic,
+        id: FetchId,
+        replies: Vec<(TopicPartition, Result<EpochEnd, ErrorCode>)>,
+    ) {
+        let mut replies: BTreeMap<TopicPartition, Result<EpochEnd, ErrorCode>> = replies.into_iter().collect();
+        for (asked, generation) in self.validations.remove(&id).unwrap_or_default() {
+            let topic_partition = asked.topic_partition.clone();
+            let Some(partition) = self.current(&topic_partition, generation) else { continue };
+            partition.is_in_flight = false;
+            match replies.remove(&topic_partition) {
+                Some(Ok(end)) => self.handle_epoch_end(&asked, end),
+                // A broker that cannot say: reading goes on as it did before there were epochs.
+                Some(Err(ErrorCode::UnsupportedVersion)) => partition.validated_epoch = asked.current_leader_epoch,
+                Some(Err(code)) => self.handle_refused(now, &topic_partition, code),
+                None => self.back_off(now, &topic_partition, true),
+            }
+        }
+    }
+
+    /// A leader did not say where epochs ended.
+    pub fn handle_validation_lost(&mut self, now: Monotonic, id: FetchId) {
+        self.handle_validated(now, id, Vec::new());
+    }
+
+    fn handle_epoch_end(&mut self, asked: &Validated, end: EpochEnd) {
+        let reset = self.config.offset_reset;
+        let Some(partition) = self.partitions.get_mut(&asked.topic_partition) else { return };
+        let Place::At(offset) = partition.place else { return };
+        partition.failures = 0;
+        partition.validated_epoch = asked.current_leader_epoch;
+        // A leader that does not know has nothing against it; a place beyond its log is refused by the fetch.
+        if end.end_offset < 0 || end.leader_epoch < 0 || end.end_offset >= offset {
+            return;
+        }
+        if reset == OffsetReset::Fail {
+            let topic_partition = asked.topic_partition.clone();
+            return self.lose(&topic_partition.clone(), FetchError::OutOfRange { topic_partition, offset });
+        }
+        // Back to where the logs part; what was read ahead from there is in no log any more.
+        let position = partition.position.map_or(end.end_offset, |position| position.min(end.end_offset));
+        let start = partition.start;
+        self.seek(&asked.topic_partition, Position::Offset(position));
+        if let Some(partition) = self.partitions.get_mut(&asked.topic_partition) {
+            partition.start = start.map(|start| start.min(position));
+            (partition.leader_epoch, partition.place_epoch) = (end.leader_epoch, end.leader_epoch);
         }
     }
 
@@ -566,9 +675,13 @@ impl Fetcher {
             return;
         }
         let mut next = from;
+        let mut epoch = partition.place_epoch;
         for batch in batches(&fetched.records) {
             match batch {
-                Ok(batch) => next = next.max(batch.next_offset()),
+                Ok(batch) => {
+                    next = next.max(batch.next_offset());
+                    epoch = batch.partition_leader_epoch();
+                }
                 // What is wrong is told when the user comes to it, after all that is right before it.
                 Err(_) => break,
             }
@@ -584,6 +697,7 @@ impl Fetcher {
         self.buffered_bytes += chunk.bytes();
         partition.chunks.push_back(chunk);
         partition.place = Place::At(next);
+        partition.place_epoch = epoch;
     }
 
     fn handle_refused(&mut self, now: Monotonic, topic_partition: &TopicPartition, code: ErrorCode) {
@@ -618,6 +732,7 @@ impl Fetcher {
             }
         };
         partition.start = None;
+        partition.place_epoch = -1;
         partition.place = wanted(position);
     }
 
@@ -647,6 +762,9 @@ impl Fetcher {
 
     /// What to send now.
     pub fn poll_request(&mut self, now: Monotonic, metadata: &Metadata) -> Option<Outgoing> {
+        if let Some(call) = self.next_validation(now, metadata) {
+            return Some(Outgoing::Validate(call));
+        }
         if let Some(call) = self.next_fetch(now, metadata) {
             return Some(Outgoing::Fetch(call));
         }
@@ -655,6 +773,32 @@ impl Fetcher {
             return Some(Outgoing::RefreshMetadata(std::mem::take(&mut self.stale_topics).into_iter().collect()));
         }
         None
+    }
+
+    /// Places that a new leader has not confirmed.
+    fn next_validation(&mut self, now: Monotonic, metadata: &Metadata) -> Option<ValidateCall> {
+        let mut call: Option<ValidateCall> = None;
+        let mut asked = Vec::new();
+        for (topic_partition, partition) in &mut self.partitions {
+            if partition.is_in_flight || now < partition.not_before {
+                continue;
+            }
+            let Some(leader) = partition.unconfirmed_by(metadata.leader(topic_partition)) else { continue };
+            let id = FetchId(self.next_call);
+            let call = call.get_or_insert_with(|| ValidateCall { id, node: leader.node, partitions: Vec::new() });
+            if call.node == leader.node {
+                let (current_leader_epoch, leader_epoch) = (leader.epoch, partition.place_epoch);
+                let validated =
+                    Validated { topic_partition: topic_partition.clone(), current_leader_epoch, leader_epoch };
+                call.partitions.push(validated.clone());
+                partition.is_in_flight = true;
+                asked.push((validated, partition.generation));
+            }
+        }
+        let call = call?;
+        self.next_call += 1;
+        self.validations.insert(call.id, asked);
+        Some(call)
     }
 
     fn next_fetch(&mut self, now: Monotonic, metadata: &Metadata) -> Option<FetchCall> {
@@ -672,6 +816,7 @@ impl Fetcher {
                 partition.preferred.filter(|(node, until)| now < *until && metadata.brokers().contains_key(node));
             let node = nearer.map(|(node, _)| node);
             match metadata.leader(topic_partition) {
+                Some(leader) if partition.unconfirmed_by(Some(leader)).is_some() => {}
                 Some(leader) => {
                     by_node.entry(node.unwrap_or(leader.node)).or_default().push((topic_partition.clone(), offset))
                 }

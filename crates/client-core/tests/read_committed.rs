@@ -226,7 +226,7 @@ fn a_rewind_without_a_committed_offset_goes_back_to_where_reading_began() {
     fetcher.handle_lookup(&lookup, None);
     let lookup = fetcher.poll_lookup(Monotonic::START).pop().expect("then the end");
     assert_eq!(lookup.position, Position::Latest);
-    fetcher.handle_lookup(&lookup, Some(10));
+    fetcher.handle_lookup(&lookup, Some((10, -1)));
     fetcher.seek(&partition, Position::Committed);
     let lookup = fetcher.poll_lookup(Monotonic::START).pop().expect("again");
     fetcher.handle_lookup(&lookup, None);

@@ -11,8 +11,8 @@ use atonce_client_core::classify::{Operation, Verdict};
 use atonce_client_core::consumer_group::{ConsumerMembership, ConsumerMembershipConfig, Interest};
 use atonce_client_core::error::Refusal;
 use atonce_client_core::fetch::{
-    FETCHES_PER_NODE_MAX, FetchCall, FetchConfig, FetchError, FetchId, Fetched, Fetcher, Lookup, Outgoing,
-    PartitionReply, Position,
+    EpochEnd, FETCHES_PER_NODE_MAX, FetchCall, FetchConfig, FetchError, FetchId, Fetched, Fetcher, Lookup, Outgoing,
+    PartitionReply, Position, ValidateCall,
 };
 use atonce_client_core::membership::{Event, Membership, MembershipConfig};
 use atonce_client_core::metadata::{Broker, Leader};
@@ -25,11 +25,14 @@ use atonce_protocol::messages::fetch_response::FetchResponse;
 use atonce_protocol::messages::offset_commit_request::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
+use atonce_protocol::messages::offset_for_leader_epoch_request::{
+    OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic,
+};
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use crate::admin::{OffsetSpec, committed_offsets, list_offsets};
+use crate::admin::{CommittedOffset, OffsetSpec, committed_offsets, list_offsets};
 use crate::cluster::{Cluster, CoordinatorOf, FindError, Lane};
 use crate::consumer::{ConsumerSettings, GroupProtocol, Positions};
 use crate::error::{AdminError, ConsumerError};
@@ -359,6 +362,7 @@ impl From<FetchError> for ConsumerError {
 
 enum Completion {
     Fetched { id: FetchId, result: Result<Vec<(TopicPartition, PartitionReply)>, Lost> },
+    Validated { id: FetchId, result: Result<EpochEnds, Lost> },
     Grouped { asked: Operation, result: Result<MemberReply, Lost> },
     Assigned { result: Result<Divided, Lost> },
     LookedUp { lookups: Vec<Lookup>, result: Result<Found, AdminError> },
@@ -367,8 +371,11 @@ enum Completion {
     Named,
 }
 
-/// Places that were looked up; those that are not there have none.
-type Found = BTreeMap<TopicPartition, Offset>;
+/// Where a new leader says that epochs ended.
+type EpochEnds = Vec<(TopicPartition, Result<EpochEnd, ErrorCode>)>;
+
+/// Places that were looked up, with the epochs of the records before them, -1 if not known; those that are not there have none.
+type Found = BTreeMap<TopicPartition, (Offset, i32)>;
 
 pub(crate) struct Divided {
     pub(crate) assignments: Vec<(MemberId, Bytes)>,
@@ -460,6 +467,10 @@ impl ConsumerHost {
                     id: call.id,
                     result: host.fetch(call).await,
                 }),
+                Outgoing::Validate(call) => self.spawn(completions, async |host| Completion::Validated {
+                    id: call.id,
+                    result: host.validate(call).await,
+                }),
                 Outgoing::RefreshMetadata(topics) => self.spawn(completions, async move |host| {
                     let _ = host.cluster.refresh(Some(&topics)).await;
                     Completion::Refreshed
@@ -520,6 +531,11 @@ impl ConsumerHost {
                 tracing::debug!(cause = %lost, "no answer to a fetch");
                 inner.fetcher.handle_lost(now, id);
             }
+            Completion::Validated { id, result: Ok(replies) } => inner.fetcher.handle_validated(now, id, replies),
+            Completion::Validated { id, result: Err(lost) } => {
+                tracing::debug!(cause = %lost, "no answer about the ends of epochs");
+                inner.fetcher.handle_validation_lost(now, id);
+            }
             Completion::Grouped { asked, result } => {
                 if let Some(membership) = &mut inner.membership {
                     match result {
@@ -577,7 +593,8 @@ impl ConsumerHost {
         if let Some(group) = self.settings.group.as_ref().filter(|_| !committed.is_empty()) {
             // Stable, at either isolation: an offset that is about to be committed counts (KIP-447).
             let offsets = committed_offsets(&self.cluster, self.call_lane, group, &committed, true, timeout).await?;
-            found.extend(offsets.into_iter().map(|(topic_partition, committed)| (topic_partition, committed.offset)));
+            let place = |(it, committed): (_, CommittedOffset)| (it, (committed.offset, committed.leader_epoch));
+            found.extend(offsets.into_iter().map(place));
         }
         let specs: Vec<(TopicPartition, OffsetSpec)> = lookups
             .iter()
@@ -597,13 +614,53 @@ impl ConsumerHost {
         if !specs.is_empty() {
             let listed = list_offsets(&self.cluster, &specs, self.settings.isolation, timeout).await?;
             found.extend(
-                listed.into_iter().filter_map(|(topic_partition, listed)| Some((topic_partition, listed.offset?))),
+                listed
+                    .into_iter()
+                    .filter_map(|(topic_partition, listed)| Some((topic_partition, (listed.offset?, -1)))),
             );
         }
         Ok(found)
     }
 
     // --- records ---
+
+    /// Asks a leader whether its log is the one that was read (KIP-320).
+    async fn validate(&self, call: ValidateCall) -> Result<EpochEnds, Lost> {
+        let partitions: Vec<TopicPartition> = call.partitions.iter().map(|it| it.topic_partition.clone()).collect();
+        let mut topics: Vec<OffsetForLeaderTopic> = Vec::new();
+        for it in call.partitions {
+            let name = it.topic_partition.topic.as_str();
+            if topics.last().is_none_or(|last| last.topic != name) {
+                topics.push(OffsetForLeaderTopic { topic: name.to_owned(), ..Default::default() });
+            }
+            if let Some(last) = topics.last_mut() {
+                last.partitions.push(OffsetForLeaderPartition {
+                    partition: it.topic_partition.partition,
+                    current_leader_epoch: it.current_leader_epoch,
+                    leader_epoch: it.leader_epoch,
+                    ..Default::default()
+                });
+            }
+        }
+        let request = OffsetForLeaderEpochRequest { replica_id: -1, topics, ..Default::default() };
+        // Version 2 holds the leader's epoch against ours.
+        let response = match self.cluster.ask(call.node, self.call_lane, 2..=4, |_| request).await {
+            Ok((response, _)) => response,
+            Err(lost) if lost.is_unsupported => {
+                return Ok(partitions.into_iter().map(|it| (it, Err(ErrorCode::UnsupportedVersion))).collect());
+            }
+            Err(lost) => return Err(lost),
+        };
+        let ends = response.topics.into_iter().flat_map(|topic| {
+            let name = TopicName::from(topic.topic);
+            topic.partitions.into_iter().map(move |it| {
+                let end = EpochEnd { leader_epoch: it.leader_epoch, end_offset: it.end_offset };
+                let code = ErrorCode::from_wire(it.error_code);
+                (TopicPartition::new(name.clone(), it.partition), code.into_result().map(|()| end))
+            })
+        });
+        Ok(ends.collect())
+    }
 
     async fn fetch(&self, call: FetchCall) -> Result<Vec<(TopicPartition, PartitionReply)>, Lost> {
         let lane = self.fetch_lanes.get(call.slot).copied().unwrap_or(self.call_lane);
@@ -623,6 +680,11 @@ impl ConsumerHost {
             topics.iter().map(|(name, _)| metadata.topic(name).map(|it| it.id).filter(|id| !id.is_zero())).collect()
         });
         let highest = if ids.is_some() { i16::MAX } else { 12 };
+        // So that a leader that has been replaced, or is not the one yet that we take it for, says so (KIP-320).
+        let epochs: BTreeMap<TopicPartition, i32> = self.cluster.with_metadata(|metadata| {
+            let epoch = |it: &TopicPartition| Some((it.clone(), metadata.leader(it)?.epoch));
+            partitions.iter().filter_map(epoch).collect()
+        });
         let settings = &self.settings;
         let request = FetchRequest {
             max_wait_ms: i32::try_from(settings.fetch_wait_max.as_millis()).unwrap_or(i32::MAX),
@@ -637,13 +699,17 @@ impl ConsumerHost {
                 .into_iter()
                 .enumerate()
                 .map(|(place, (name, partitions))| FetchTopic {
-                    topic: name.into(),
+                    topic: name.as_str().to_owned(),
                     topic_id: ids.as_ref().and_then(|ids| ids.get(place).copied()).unwrap_or_default(),
                     partitions: partitions
                         .into_iter()
                         .map(|(partition, fetch_offset)| FetchPartition {
                             partition,
                             fetch_offset,
+                            current_leader_epoch: epochs
+                                .get(&TopicPartition::new(name.clone(), partition))
+                                .copied()
+                                .unwrap_or(-1),
                             partition_max_bytes: settings.partition_bytes_max,
                             ..Default::default()
                         })
