@@ -4,6 +4,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -74,8 +75,13 @@ const ONE_OF_SEVERAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Tries the addresses of a name in the resolver's order (`client.dns.lookup`'s `use_all_dns_ips`).
 async fn connect_to_one_of(address: &BrokerAddress) -> io::Result<TcpStream> {
-    let mut addresses = tokio::net::lookup_host((address.host.as_str(), address.port)).await?.peekable();
-    let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{} has no address", address.host));
+    let addresses = tokio::net::lookup_host((address.host.as_str(), address.port)).await?;
+    connect_in_turn(&address.host, addresses).await
+}
+
+async fn connect_in_turn(host: &str, addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut addresses = addresses.peekable();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
     while let Some(one) = addresses.next() {
         let attempt = TcpStream::connect(one);
         let connected = if addresses.peek().is_none() {
@@ -106,5 +112,26 @@ impl Connector for TcpConnector {
             SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
             Ok(Box::new(stream) as Box<dyn Transport>)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn of_several_addresses_the_first_that_answers_is_taken() {
+        let listening = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let good = listening.local_addr().expect("is bound");
+        // Bound, and not listening: whoever connects is refused, and nobody else gets the port.
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        let refused = socket.local_addr().expect("is bound");
+        let stream = connect_in_turn("name", [refused, good, refused].into_iter()).await.expect("connects");
+        assert_eq!(stream.peer_addr().expect("is connected"), good);
+        let error = connect_in_turn("name", [refused, refused].into_iter()).await.map(drop).expect_err("is refused");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        let error = connect_in_turn("name", std::iter::empty()).await.map(drop).expect_err("there is none");
+        assert_eq!(error.to_string(), "name has no address");
     }
 }

@@ -307,7 +307,7 @@ async fn librdkafkas_mock_cluster_may_send_readers_to_a_follower_and_hint_at_lea
     assert_eq!(read.expect("all comes"), expected);
 
     // Where the leader is now, told with the refusal (KIP-951).
-    mock.tell("hint plain 0 3 7").await;
+    mock.tell("hint plain 0 3 2").await;
     mock.tell("leader plain 0 3").await;
     for number in 20..30 {
         expected.push(number.to_string());

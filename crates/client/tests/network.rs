@@ -462,3 +462,93 @@ async fn reading_processing_and_writing_in_bad_weather_takes_each_record_into_ac
     }
     assert!(loops.iter().all(|it| !it.is_finished()), "nothing of this ends a loop");
 }
+
+// --- what brokers say of themselves ---
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_all_known_brokers_are_gone_or_ask_for_it_the_bootstrap_servers_are_asked_again() {
+    let world = World::new().await;
+    let topic = world.topic("moved", 1).await;
+    world.write(&topic, 0..1).await;
+    // The bootstrap server by a name, the broker by the address that it tells: two ways to one place.
+    let Some(port) = world.servers.strip_prefix("127.0.0.1:") else { return };
+    let proxy = Proxy::start(&format!("localhost:{port}"), 1).await.expect("starts");
+    let client = client(&proxy).await;
+    let ends = || async { client.admin().describe_cluster().await.expect("is answered").brokers.len() };
+    assert_eq!(ends().await, 1);
+
+    // They have moved: nothing is to be found at the addresses that the client knows.
+    let new = proxy.bootstrap_servers().rsplit_once(':').expect("a port").1.parse::<i32>().expect("a number");
+    let told = move |answer: &mut AnyResponse, _: i16| {
+        if let AnyResponse::Metadata(answer) = answer {
+            answer.brokers.iter_mut().for_each(|broker| broker.port = new);
+        }
+    };
+    proxy.change_answers(ApiKey::Metadata, told);
+    proxy.set_path_to(&world.servers, Path::Refused);
+    let place = [(TopicPartition::new(topic.clone(), 0), atonce_client::Position::Earliest)];
+    let mut reader = client.consumer().assign(place).await.expect("starts");
+    let read = tokio::time::timeout(Duration::from_secs(60), world::read(&mut reader, 1)).await;
+    assert_eq!(read.expect("finds the broker where it is now"), ["0"]);
+
+    // A broker that is none of this cluster any more says so once (KIP-1102).
+    let asked = std::sync::atomic::AtomicBool::new(false);
+    proxy.change_answers(ApiKey::Metadata, move |answer, version| {
+        if let AnyResponse::Metadata(answer) = answer
+            && version >= 13
+            && !asked.swap(true, std::sync::atomic::Ordering::Relaxed)
+        {
+            answer.error_code = 129;
+        }
+    });
+    let described = client.admin().describe_topics(std::slice::from_ref(&topic)).await.expect("is answered");
+    assert!(described[&topic].is_ok());
+    let producer = client.producer().start().await.expect("starts");
+    drop(producer.send(ProducerRecord::to(topic.clone()).value("1")).await.expect("is taken"));
+    producer.close().await.expect("is written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_committed_offset_that_is_refused_for_a_while_is_not_taken_for_none() {
+    let world = World::new().await;
+    let topic = world.topic("refused-offset", 1).await;
+    world.write(&topic, 0..5).await;
+    let group = GroupId::from(world.name("group"));
+    let place = (TopicPartition::new(topic.clone(), 0), atonce_client::admin::NewOffset::at(3));
+    world.client.admin().alter_committed_offsets(&group, &[place]).await.expect("is answered");
+    // STALE_MEMBER_EPOCH, UNSTABLE_OFFSET_COMMIT, COORDINATOR_LOAD_IN_PROGRESS.
+    for code in [113, 88, 14] {
+        let proxy = proxy(&world, Protocol::Asked).await;
+        let left = std::sync::atomic::AtomicU32::new(3);
+        proxy.change_answers(ApiKey::OffsetFetch, move |answer, _| {
+            use std::sync::atomic::Ordering::Relaxed;
+            if let AnyResponse::OffsetFetch(answer) = answer
+                && left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+            {
+                for group in &mut answer.groups {
+                    group.error_code = code;
+                    group.topics.clear();
+                }
+            }
+        });
+        let consumer = client(&proxy).await.consumer().group(group.clone());
+        // What a reader that took it for none would begin behind.
+        let consumer = consumer.auto_offset_reset(atonce_client::OffsetReset::Latest);
+        let mut consumer = consumer.subscribe([topic.clone()]).await.expect("starts");
+        let before = Instant::now();
+        let first = loop {
+            // The user may be told; he asks again.
+            match consumer.next_batch().await {
+                Ok(batch) => {
+                    let batch = batch.expect("is not stopped");
+                    if let Some(record) = batch.iter().next() {
+                        break record.offset;
+                    }
+                }
+                Err(error) => assert!(before.elapsed() < Duration::from_secs(60), "{error}"),
+            }
+        };
+        assert_eq!(first, 3, "after {code}");
+        consumer.close().await.expect("leaves");
+    }
+}
