@@ -252,6 +252,8 @@ pub struct Membership {
     reason: &'static str,
     wants_rebalance: bool,
     wants_to_leave: bool,
+    /// It was told once, on its way in, that another has its name: see [`Membership::doubts_fencing`].
+    has_doubted: bool,
     /// A JoinGroup is out that nobody waits for: the member was closed, and a group may hold the answer for minutes.
     has_abandoned_join: bool,
 }
@@ -279,6 +281,7 @@ impl Membership {
             reason: "it begins",
             wants_rebalance: false,
             wants_to_leave: false,
+            has_doubted: false,
             has_abandoned_join: false,
         }
     }
@@ -673,6 +676,9 @@ impl Membership {
             Ok(joined) => return self.handle_joined(now, joined),
             Err(refusal) => refusal,
         };
+        if self.doubts_fencing(now, code) {
+            return;
+        }
         let refusal = Refusal::new(Operation::JoinGroup, code);
         if code == ErrorCode::MemberIdRequired {
             self.member_id = member_id;
@@ -691,6 +697,26 @@ impl Membership {
             Verdict::RefreshThenRetry => self.retry(now, true),
             Verdict::Abort | Verdict::Reinitialize | Verdict::Fatal => self.fail(refusal),
         }
+    }
+
+    /// A static member that is told on its way in that another has its name: that may be itself. An own JoinGroup without an answer was worked off
+    /// after the next one, or a coordinator that crashed remembers the member id of before. It takes the name once more; if there is another, that one
+    /// loses it, or takes it back, and the second time it is believed.
+    fn doubts_fencing(&mut self, now: Monotonic, code: ErrorCode) -> bool {
+        if code != ErrorCode::FencedInstanceId || self.config.instance_id.is_none() || self.has_doubted {
+            return false;
+        }
+        self.has_doubted = true;
+        let reason = "another member id had its name";
+        if self.is_joining_with_partitions() {
+            self.lose(true, reason);
+        } else {
+            self.last = LastAssignment::none();
+            self.member_id = MemberId::from("");
+            self.rejoin(reason);
+        }
+        self.retry(now, false);
+        true
     }
 
     fn handle_joined(&mut self, now: Monotonic, joined: Joined) {
@@ -714,6 +740,9 @@ impl Membership {
             Ok(assignment) => return self.handle_synced(now, &assignment),
             Err(code) => code,
         };
+        if self.doubts_fencing(now, code) {
+            return;
+        }
         let refusal = Refusal::new(Operation::SyncGroup, code);
         match refusal.verdict() {
             Verdict::Done | Verdict::Retry => self.retry(now, false),
@@ -739,6 +768,7 @@ impl Membership {
             return self.retry(now, false);
         };
         self.heard_at = now;
+        self.has_doubted = false;
         self.next_heartbeat = now + self.config.heartbeat_interval;
         let before = std::mem::replace(&mut self.owned, partitions);
         self.last = LastAssignment { partitions: self.owned.clone(), generation_id: self.generation_id };

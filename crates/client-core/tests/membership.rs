@@ -227,6 +227,28 @@ fn a_static_member_that_was_replaced_stops() {
 }
 
 #[test]
+fn a_static_member_that_is_fenced_on_its_way_in_may_have_done_it_itself_and_believes_it_the_second_time() {
+    let mut world = World::new(Some("i"));
+    world.membership.handle_user_called();
+    assert_eq!(world.asks(), Some("join"));
+    // Its JoinGroup of before, which was never answered, is worked off after this one.
+    world.joined("other", 1);
+    assert_eq!(world.asks(), Some("sync"));
+    world.answer(GroupReply::Sync(Err(ErrorCode::FencedInstanceId)));
+    world.pass(Duration::from_millis(100));
+    let Some(GroupRequest::Join { member_id, .. }) = world.membership.poll_request(world.now).map(|call| call.request)
+    else {
+        panic!("it joins once more")
+    };
+    assert_eq!(member_id, MemberId::from(""), "the id that was fenced is of no use any more");
+    world.joined("other", 2);
+    assert_eq!(world.asks(), Some("sync"));
+    // There is another indeed.
+    world.answer(GroupReply::Sync(Err(ErrorCode::FencedInstanceId)));
+    assert!(matches!(world.membership.state(), State::Failed(_)), "{:?}", world.membership.state());
+}
+
+#[test]
 fn a_refused_commit_says_what_a_heartbeat_would_have_said() {
     let mut world = World::stable(None);
     world.membership.handle_commit_refused(ErrorCode::RebalanceInProgress);
