@@ -116,8 +116,8 @@ impl DiskEngine {
         Ok(engine)
     }
 
-    /// If the engine gave up in its last life, which it does when it meets a damaged block while it compacts: reads all of every store, and sets
-    /// aside what cannot be read. Otherwise it would give up in each life.
+    /// If the engine gave up in its last life, which it does when its work in the background fails: reads all of every store, and sets aside
+    /// what cannot be read. Otherwise it might give up in each life.
     fn check_if_suspect(&self) {
         let marker = self.suspect_marker();
         if !marker.exists() {

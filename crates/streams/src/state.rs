@@ -204,7 +204,9 @@ impl StateSender {
 mod tests {
     use super::*;
 
-    fn board() -> (Arc<StateBoard>, Arc<Mutex<Vec<(ApplicationState, ApplicationState)>>>) {
+    type Heard = Arc<Mutex<Vec<(ApplicationState, ApplicationState)>>>;
+
+    fn board() -> (Arc<StateBoard>, Heard) {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let listener = {
             let heard = Arc::clone(&heard);

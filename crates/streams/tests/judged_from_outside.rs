@@ -90,11 +90,13 @@ async fn each_effect_is_there_once_and_in_order_whatever_befalls_processes_netwo
         turn += 1;
         *dealt.entry(blow).or_default() += 1;
         let victim = chance.below(processes.len() as u64) as usize;
-        let a_while = Duration::from_millis(100 + chance.below(400));
+        // In long runs sometimes longer than a session and a transaction may last: others take over, and a zombie wakes.
+        let is_long = duration > Duration::from_secs(30) && chance.one_in(1, 3);
+        let a_while = Duration::from_millis(100 + chance.below(if is_long { 12_000 } else { 400 }));
         match blow {
             Blow::Kill => {
                 processes[victim].kill();
-                tokio::time::sleep(a_while / 2).await;
+                tokio::time::sleep(a_while).await;
                 processes[victim].start_again();
             }
             Blow::Freeze => {
@@ -110,7 +112,7 @@ async fn each_effect_is_there_once_and_in_order_whatever_befalls_processes_netwo
             Blow::LoseAnswer => drop(proxy.next(ApiKey::EndTxn).lose_answer()),
             Blow::Silence => {
                 proxy.set_path(Path::BlackHole);
-                tokio::time::sleep(a_while).await;
+                tokio::time::sleep(a_while / 2).await;
                 proxy.set_path(Path::Open);
             }
             Blow::Broker => judge.crash_a_broker(&mut chance).await,

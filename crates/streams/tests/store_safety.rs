@@ -20,8 +20,11 @@ const PARTITIONS: i32 = 1;
 /// The task that counts.
 const TASK: TaskId = TaskId { subtopology: 1, partition: 0 };
 
+/// A store that was set aside, why, and where it lies.
+type Told = (String, String, Option<PathBuf>);
+
 #[derive(Clone, Debug, Default)]
-struct SetAside(Arc<Mutex<Vec<(String, String, Option<PathBuf>)>>>);
+struct SetAside(Arc<Mutex<Vec<Told>>>);
 
 impl RestoreListener for SetAside {
     fn on_store_set_aside(&self, store: &RestoringStore<'_>, reason: &str, kept: Option<&Path>) {
@@ -49,7 +52,7 @@ impl World {
     }
 
     /// Counts all lines once more, and returns which stores were set aside.
-    async fn count_again(&mut self, guarantee: Option<Guarantee>) -> Vec<(String, String, Option<PathBuf>)> {
+    async fn count_again(&mut self, guarantee: Option<Guarantee>) -> Vec<Told> {
         let heard = SetAside::default();
         self.cluster.load(&self.lines, PARTITIONS).await;
         self.all.extend(self.lines.clone());
@@ -97,7 +100,7 @@ impl World {
     }
 
     #[track_caller]
-    fn assert_set_aside(&self, heard: &[(String, String, Option<PathBuf>)], reason: &str) {
+    fn assert_set_aside(&self, heard: &[Told], reason: &str) {
         let [(store, why, Some(kept))] = heard else { panic!("one store, and where it is kept: {heard:?}") };
         assert_eq!(store, "1_0.counts");
         assert!(why.contains(reason), "{why}");

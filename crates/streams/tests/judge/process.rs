@@ -28,6 +28,7 @@ impl Settings {
 }
 
 /// What a process does.
+#[expect(clippy::print_stderr, reason = "the judge keeps it as the process's log")]
 pub(crate) async fn run_until_standard_input_ends(settings: Settings) {
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     // A thread that nobody waits for: the runtime would, for work that may block.
