@@ -252,8 +252,8 @@ pub struct Membership {
     reason: &'static str,
     wants_rebalance: bool,
     wants_to_leave: bool,
-    /// It was told once, on its way in, that another has its name: see [`Membership::doubts_fencing`].
-    has_doubted: bool,
+    /// What it asked on its way in was not answered, so it may be itself who has its name: see [`Membership::doubts_fencing`].
+    may_be_itself: bool,
     /// A JoinGroup is out that nobody waits for: the member was closed, and a group may hold the answer for minutes.
     has_abandoned_join: bool,
 }
@@ -281,7 +281,7 @@ impl Membership {
             reason: "it begins",
             wants_rebalance: false,
             wants_to_leave: false,
-            has_doubted: false,
+            may_be_itself: false,
             has_abandoned_join: false,
         }
     }
@@ -456,6 +456,7 @@ impl Membership {
         assert_eq!(self.slot, Slot::InFlight { asked }, "what is lost was asked");
         self.refresh = true;
         self.slot = Slot::Waiting { until: now + self.config.retry_backoff };
+        self.may_be_itself |= matches!(asked, Operation::JoinGroup | Operation::SyncGroup);
         if asked == Operation::LeaveGroup {
             self.handle_left();
         }
@@ -699,14 +700,13 @@ impl Membership {
         }
     }
 
-    /// A static member that is told on its way in that another has its name: that may be itself. An own JoinGroup without an answer was worked off
-    /// after the next one, or a coordinator that crashed remembers the member id of before. It takes the name once more; if there is another, that one
-    /// loses it, or takes it back, and the second time it is believed.
+    /// A static member that is told on its way in that another has its name, after something that it asked was not answered: that may be itself. Its
+    /// own JoinGroup was worked off after the next one, or a coordinator that crashed remembers the member id of before. It takes the name once more
+    /// for each time it was left without an answer; told so again, it believes it.
     fn doubts_fencing(&mut self, now: Monotonic, code: ErrorCode) -> bool {
-        if code != ErrorCode::FencedInstanceId || self.config.instance_id.is_none() || self.has_doubted {
+        if code != ErrorCode::FencedInstanceId || !std::mem::take(&mut self.may_be_itself) {
             return false;
         }
-        self.has_doubted = true;
         let reason = "another member id had its name";
         if self.is_joining_with_partitions() {
             self.lose(true, reason);
@@ -768,7 +768,7 @@ impl Membership {
             return self.retry(now, false);
         };
         self.heard_at = now;
-        self.has_doubted = false;
+        self.may_be_itself = false;
         self.next_heartbeat = now + self.config.heartbeat_interval;
         let before = std::mem::replace(&mut self.owned, partitions);
         self.last = LastAssignment { partitions: self.owned.clone(), generation_id: self.generation_id };

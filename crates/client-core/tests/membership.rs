@@ -227,11 +227,14 @@ fn a_static_member_that_was_replaced_stops() {
 }
 
 #[test]
-fn a_static_member_that_is_fenced_on_its_way_in_may_have_done_it_itself_and_believes_it_the_second_time() {
+fn a_static_member_that_is_fenced_after_it_was_left_without_an_answer_believes_it_the_second_time() {
     let mut world = World::new(Some("i"));
     world.membership.handle_user_called();
     assert_eq!(world.asks(), Some("join"));
-    // Its JoinGroup of before, which was never answered, is worked off after this one.
+    world.membership.handle_lost(world.now, Operation::JoinGroup);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.asks(), Some("join"));
+    // The first JoinGroup is worked off after this one.
     world.joined("other", 1);
     assert_eq!(world.asks(), Some("sync"));
     world.answer(GroupReply::Sync(Err(ErrorCode::FencedInstanceId)));
@@ -244,6 +247,17 @@ fn a_static_member_that_is_fenced_on_its_way_in_may_have_done_it_itself_and_beli
     world.joined("other", 2);
     assert_eq!(world.asks(), Some("sync"));
     // There is another indeed.
+    world.answer(GroupReply::Sync(Err(ErrorCode::FencedInstanceId)));
+    assert!(matches!(world.membership.state(), State::Failed(_)), "{:?}", world.membership.state());
+}
+
+#[test]
+fn a_static_member_that_is_fenced_on_its_way_in_with_all_answered_stops_at_once() {
+    let mut world = World::new(Some("i"));
+    world.membership.handle_user_called();
+    assert_eq!(world.asks(), Some("join"));
+    world.joined("other", 1);
+    assert_eq!(world.asks(), Some("sync"));
     world.answer(GroupReply::Sync(Err(ErrorCode::FencedInstanceId)));
     assert!(matches!(world.membership.state(), State::Failed(_)), "{:?}", world.membership.state());
 }
