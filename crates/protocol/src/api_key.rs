@@ -69,6 +69,8 @@ pub enum ApiKey {
     DescribeConfigs = 32,
     /// Versions 0-2.
     AlterConfigs = 33,
+    /// Versions 1-2.
+    AlterReplicaLogDirs = 34,
     /// Versions 1-5.
     DescribeLogDirs = 35,
     /// Versions 0-2.
@@ -146,6 +148,7 @@ impl ApiKey {
         Self::DeleteAcls,
         Self::DescribeConfigs,
         Self::AlterConfigs,
+        Self::AlterReplicaLogDirs,
         Self::DescribeLogDirs,
         Self::SaslAuthenticate,
         Self::CreatePartitions,
@@ -203,6 +206,7 @@ impl ApiKey {
             31 => Some(Self::DeleteAcls),
             32 => Some(Self::DescribeConfigs),
             33 => Some(Self::AlterConfigs),
+            34 => Some(Self::AlterReplicaLogDirs),
             35 => Some(Self::DescribeLogDirs),
             36 => Some(Self::SaslAuthenticate),
             37 => Some(Self::CreatePartitions),
@@ -268,6 +272,7 @@ impl ApiKey {
             Self::DeleteAcls => "DeleteAcls",
             Self::DescribeConfigs => "DescribeConfigs",
             Self::AlterConfigs => "AlterConfigs",
+            Self::AlterReplicaLogDirs => "AlterReplicaLogDirs",
             Self::DescribeLogDirs => "DescribeLogDirs",
             Self::SaslAuthenticate => "SaslAuthenticate",
             Self::CreatePartitions => "CreatePartitions",
@@ -327,6 +332,7 @@ impl ApiKey {
             Self::DeleteAcls => 1..=3,
             Self::DescribeConfigs => 1..=4,
             Self::AlterConfigs => 0..=2,
+            Self::AlterReplicaLogDirs => 1..=2,
             Self::DescribeLogDirs => 1..=5,
             Self::SaslAuthenticate => 0..=2,
             Self::CreatePartitions => 0..=3,
@@ -385,6 +391,7 @@ impl ApiKey {
             Self::DeleteAcls => 2,
             Self::DescribeConfigs => 4,
             Self::AlterConfigs => 2,
+            Self::AlterReplicaLogDirs => 2,
             Self::DescribeLogDirs => 2,
             Self::SaslAuthenticate => 2,
             Self::CreatePartitions => 2,
@@ -451,6 +458,7 @@ impl ApiKey {
             | Self::DeleteAcls
             | Self::DescribeConfigs
             | Self::AlterConfigs
+            | Self::AlterReplicaLogDirs
             | Self::DescribeLogDirs
             | Self::SaslAuthenticate
             | Self::CreatePartitions

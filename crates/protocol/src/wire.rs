@@ -27,6 +27,9 @@ pub trait Message: Sized + Default + Clone + std::fmt::Debug + PartialEq {
     /// field ignorable.
     fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError>;
 
+    /// Every error code that it says, `NONE` too: of the whole and of each part. None, where it has no place for one.
+    fn error_codes(&self, _each: &mut dyn FnMut(i16)) {}
+
     /// Reads one that fills `bytes` to the last.
     fn decode_all(bytes: Bytes, version: i16) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);

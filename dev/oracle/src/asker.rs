@@ -410,9 +410,9 @@ impl<'a> Asker<'a> {
                 (None, Some(_)) => false,
                 (_, None) => true,
             };
-            let settled = expected == Some(answer.text.as_str())
-                || !answer.value.as_ref().and_then(first_error).is_some_and(is_passing);
-            if (wanted && settled) || Instant::now() > deadline {
+            let settled = !answer.value.as_ref().and_then(first_error).is_some_and(is_passing);
+            let is_expected = expected == Some(answer.text.as_str());
+            if (wanted && settled) || is_expected || Instant::now() > deadline {
                 let took_ms = begun.elapsed().as_millis();
                 tracing::debug!(took_ms, version, question = step.text, answer = answer.text);
                 return Ok(answer);

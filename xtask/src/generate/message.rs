@@ -62,6 +62,26 @@ fn flexible_words(message: &Message) -> String {
     }
 }
 
+fn is_error_code(field: &Field) -> bool {
+    field.kind == Type::Int16 && field.name.ends_with("ErrorCode")
+}
+
+/// Whether it says an error code, or one of its parts does.
+fn has_error_codes(message: &Message, owner: &Struct) -> bool {
+    owner.fields.iter().any(|field| {
+        let inner = match &field.kind {
+            Type::Struct(inner) => Some(inner),
+            Type::Array(element) => match element.as_ref() {
+                Type::Struct(inner) => Some(inner),
+                _ => None,
+            },
+            _ => None,
+        };
+        is_error_code(field)
+            || inner.and_then(|inner| message.find(inner)).is_some_and(|inner| has_error_codes(message, inner))
+    })
+}
+
 struct Generator<'a> {
     message: &'a Message,
     owner: &'a Struct,
@@ -249,16 +269,47 @@ impl Generator<'_> {
             writeln!(out, "fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {{")?;
             writeln!(out, "if !Self::VERSIONS.contains(&version) {{")?;
             writeln!(out, "return Err(EncodeError::UnsupportedVersion {{ message: Self::NAME, version }}); }}")?;
-            writeln!(out, "{encode} }}\n}}\n")?;
+            writeln!(out, "{encode} }}\n{} }}\n", self.error_codes())?;
         } else {
             let (read, write) = (version(&decode), version(&encode));
             writeln!(out, "impl {name} {{")?;
             writeln!(out, "fn decode(reader: &mut Reader, {read}: i16) -> Result<Self, DecodeError> {{")?;
             writeln!(out, "{decode} }}\n")?;
             writeln!(out, "fn encode(&self, writer: &mut BytesMut, {write}: i16) -> Result<(), EncodeError> {{")?;
-            writeln!(out, "{encode} }}\n}}\n")?;
+            writeln!(out, "{encode} }}\n{} }}\n", self.error_codes())?;
         }
         Ok(())
+    }
+
+    /// The visit of all error codes of an answer; nothing where there are none.
+    fn error_codes(&self) -> String {
+        if self.message.kind != Kind::Response || !has_error_codes(self.message, self.owner) {
+            return String::new();
+        }
+        let visits: String = self.fields().map(|field| self.visit_error_codes(field)).collect();
+        format!("\nfn error_codes(&self, each: &mut dyn FnMut(i16)) {{ {visits} }}\n")
+    }
+
+    fn visit_error_codes(&self, field: &Field) -> String {
+        let name = field_name(field);
+        let inner = match &field.kind {
+            Type::Int16 if is_error_code(field) => return format!("each(self.{name});\n"),
+            Type::Struct(inner) => inner,
+            Type::Array(element) => match element.as_ref() {
+                Type::Struct(inner) => inner,
+                _ => return String::new(),
+            },
+            _ => return String::new(),
+        };
+        if !self.message.find(inner).is_some_and(|inner| has_error_codes(self.message, inner)) {
+            return String::new();
+        }
+        match (&field.kind, self.is_option(field)) {
+            (Type::Array(_), true) => format!("for it in self.{name}.iter().flatten() {{ it.error_codes(each); }}\n"),
+            (Type::Array(_), false) => format!("for it in &self.{name} {{ it.error_codes(each); }}\n"),
+            (_, true) => format!("if let Some(it) = &self.{name} {{ it.error_codes(each); }}\n"),
+            (_, false) => format!("self.{name}.error_codes(each);\n"),
+        }
     }
 
     /// `let flexible = …;` if the body asks.

@@ -22,7 +22,6 @@ fn handle(engine: &mut Engine, call: &Call, request: EndTxnRequest, reply: Reply
         producer: ProducerIdentity::new(request.producer_id, request.producer_epoch),
         outcome: if request.committed { Outcome::Commit } else { Outcome::Abort },
     });
-    let (shared, key) = (std::sync::Arc::clone(&call.shared), call.key);
     engine.ask_transactions(Some(&transactional_id), &command, move |engine, decided| {
         let response = match decided {
             Ok(Decided::EndTxn(Ok(producer))) => {
@@ -31,7 +30,6 @@ fn handle(engine: &mut Engine, call: &Call, request: EndTxnRequest, reply: Reply
             Ok(Decided::EndTxn(Err(code))) | Err(code) => refuse(code),
             Ok(Decided::Partitions(_) | Decided::InitProducerId(_)) => refuse(ErrorCode::UnknownServerError),
         };
-        shared.metrics.refused(key, response.error_code);
         engine.answer(reply, response);
     });
 }

@@ -57,10 +57,7 @@ fn run(mut incoming: Incoming) -> Taken {
 }
 
 async fn handle(call: &Call, request: FetchRequest) -> (FetchResponse, Room) {
-    let refuse = |code: ErrorCode| {
-        call.shared.metrics.refused(call.key, code.to_i16());
-        (FetchResponse { error_code: code.to_i16(), ..Default::default() }, Room::default())
-    };
+    let refuse = |code: ErrorCode| (FetchResponse { error_code: code.to_i16(), ..Default::default() }, Room::default());
     let limits = Limits {
         isolation: isolation_level(request.isolation_level),
         is_below_zero: request.max_bytes < 0,
@@ -93,7 +90,6 @@ async fn handle(call: &Call, request: FetchRequest) -> (FetchResponse, Room) {
     drop(bell);
     let Some(answers) = attempt.answers else { return refuse(ErrorCode::KafkaStorageError) };
     let told: Vec<Told> = answers.iter().map(told).collect();
-    answers.iter().for_each(|answer| call.shared.metrics.refused(call.key, answer.error_code));
     match call.shared.fetch_sessions.finish(plan, &told, call.shared.uptime_ms()) {
         Err(code) => refuse(code),
         Ok(answered) => {

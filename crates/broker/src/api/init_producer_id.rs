@@ -33,7 +33,6 @@ fn handle(
         enable_two_phase_commit: false,
         keep_prepared_transaction: false,
     });
-    let (shared, key) = (std::sync::Arc::clone(&call.shared), call.key);
     engine.ask_transactions_held(transactional_id.as_ref(), &command, held, move |engine, decided| {
         let response = match decided {
             Ok(Decided::InitProducerId(Ok(producer))) => InitProducerIdResponse {
@@ -44,7 +43,6 @@ fn handle(
             Ok(Decided::InitProducerId(Err(code))) | Err(code) => refuse(code),
             Ok(Decided::Partitions(_) | Decided::EndTxn(_)) => refuse(ErrorCode::UnknownServerError),
         };
-        shared.metrics.refused(key, response.error_code);
         engine.answer(reply, response);
     });
 }

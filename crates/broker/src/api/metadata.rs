@@ -37,6 +37,7 @@ async fn handle(call: Call, request: MetadataRequest) -> MetadataResponse {
     let topics = match asked {
         None => call.shared.directory.topics().iter().map(|topic| describe(&call, topic, operations)).collect(),
         Some(asked) if (10..12).contains(&call.version) && asked.iter().any(is_by_id) => return refuse(asked),
+        Some(asked) if asked.iter().any(is_nothing) => return refuse_nothing(),
         Some(mut asked) => {
             super::without_repetition(&mut asked, |topic| (topic.name.clone(), topic.topic_id));
             let mut found = Vec::new();
@@ -79,6 +80,15 @@ fn refuse(asked: Vec<MetadataRequestTopic>) -> MetadataResponse {
         ..Default::default()
     });
     MetadataResponse { topics: topics.collect(), ..Default::default() }
+}
+
+fn is_nothing(topic: &MetadataRequestTopic) -> bool {
+    topic.name.is_none() && topic.topic_id == Uuid::ZERO
+}
+
+/// A topic without name and id: Kafka's code fails inside, which only version 13 has a place for.
+fn refuse_nothing() -> MetadataResponse {
+    MetadataResponse { error_code: ErrorCode::UnknownServerError.to_i16(), ..Default::default() }
 }
 
 async fn by_name(call: &Call, name: String, may_create: bool, operations: i32) -> MetadataResponseTopic {

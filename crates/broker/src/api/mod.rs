@@ -11,6 +11,7 @@ mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
 mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
 mod api_versions;
 mod create_acls;
 mod consumer_group_describe;
@@ -101,6 +102,7 @@ pub(crate) const SERVED: &[Api] = &[
     delete_acls::API,
     describe_configs::API,
     alter_configs::API,
+    alter_replica_log_dirs::API,
     describe_log_dirs::API,
     create_partitions::API,
     delete_groups::API,
@@ -361,8 +363,9 @@ fn named_twice<K: Ord + Clone>(names: impl Iterator<Item = K>) -> std::collectio
     names.filter(|name| !seen.insert(name.clone())).collect()
 }
 
-/// An answer, encoded.
+/// An answer, encoded, its errors counted.
 pub(crate) fn answer<M: Message>(call: &Call, response: &M) -> Answer {
+    response.error_codes(&mut |code| call.shared.metrics.refused(call.key, code));
     encode(call.key, call.version, call.correlation_id, response)
 }
 

@@ -351,15 +351,18 @@ fn handle(engine: &mut Engine, call: &Call, prepared: Prepared, reply: Reply<Pro
                     let verified = guards.get(&prepared.partition).cloned().unwrap_or(Ok(None));
                     let appended =
                         prepared.batch.and_then(|batch| append(engine, &prepared.partition, &batch, verified));
-                    let response = respond(prepared.partition.partition, appended);
-                    call.shared.metrics.refused(call.key, response.error_code);
-                    response
+                    respond(prepared.partition.partition, appended)
                 })
                 .collect(),
             ..Default::default()
         })
         .collect();
     if prepared.is_silent {
+        responses.iter().for_each(|topic| {
+            topic.partition_responses.iter().for_each(|it| {
+                call.shared.metrics.refused(call.key, it.error_code);
+            })
+        });
         // Nobody reads an error here: only a closed connection tells that something was not written.
         let mut partitions = responses.iter().flat_map(|topic| &topic.partition_responses);
         let is_refused = partitions.any(|partition| partition.error_code != ErrorCode::None.to_i16());

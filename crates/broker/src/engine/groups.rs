@@ -129,18 +129,6 @@ impl Engine {
         partition_for(group.as_str(), self.groups.partitions())
     }
 
-    /// Groups of both protocols, and their members.
-    pub(super) fn count_groups(&self) -> (usize, usize) {
-        let mut counts = (0, 0);
-        for shard in &self.groups.shards {
-            let classic = shard.groups().map(|(_, group)| group.members.len());
-            for members in classic.chain(shard.consumer_groups().map(|(_, group)| group.members.len())) {
-                counts = (counts.0 + 1, counts.1 + members);
-            }
-        }
-        counts
-    }
-
     /// All partitions of `__consumer_offsets`.
     pub(crate) fn group_partitions(&self) -> std::ops::Range<i32> {
         0..self.groups.partitions()

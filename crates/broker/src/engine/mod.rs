@@ -23,7 +23,7 @@ mod recovery;
 mod topics;
 mod transactions;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +32,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use atonce_coordinator::Waiter;
+use atonce_coordinator::group::reply::GroupType;
+use atonce_coordinator::group::{GroupCoordinator, GroupState};
+use atonce_coordinator::transaction::StateName;
 use atonce_kernel::chance::Chance;
 use atonce_kernel::{ProducerId, Timestamp, TopicName, TopicPartition, Uuid};
 use atonce_log::{
@@ -214,14 +217,14 @@ pub(crate) async fn start(
 }
 
 /// What the writer says of itself to those who watch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct EngineNumbers {
-    pub(crate) transactional_ids: usize,
-    /// Open, or being ended.
-    pub(crate) open_transactions: usize,
-    /// Of both protocols.
-    pub(crate) groups: usize,
-    pub(crate) group_members: usize,
+    /// Transactional ids by where their transactions stand.
+    pub(crate) transactions: BTreeMap<StateName, usize>,
+    /// Groups, and their members, by type and state.
+    pub(crate) groups: BTreeMap<(GroupType, GroupState), (usize, usize)>,
+    /// Members of the largest group.
+    pub(crate) group_members_max: usize,
     /// JoinGroups and SyncGroups that wait for others.
     pub(crate) group_requests_held: usize,
     pub(crate) journal_bytes: usize,
@@ -624,14 +627,17 @@ impl Engine {
 
     /// What it says of itself.
     pub(crate) fn numbers(&self) -> EngineNumbers {
-        let (transactional_ids, open_transactions) = self.count_transactions();
-        let (groups, group_members) = self.count_groups();
+        let (mut groups, mut group_members_max) = (BTreeMap::<_, (usize, usize)>::new(), 0);
+        for (group_type, state, members) in self.groups.shards.iter().flat_map(GroupCoordinator::census) {
+            let counted = groups.entry((group_type, state)).or_default();
+            *counted = (counted.0 + 1, counted.1 + members);
+            group_members_max = group_members_max.max(members);
+        }
         EngineNumbers {
+            transactions: self.count_transactions(),
             groups,
-            group_members,
+            group_members_max,
             group_requests_held: self.groups.held(),
-            transactional_ids,
-            open_transactions,
             journal_bytes: usize::try_from(self.journal_end()).unwrap_or(0),
             is_disk_full: self.storage.refusal().is_some(),
         }

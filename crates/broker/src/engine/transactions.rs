@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use atonce_coordinator::transaction::{
     Command, Limits, ListFilter, ListedTransaction, MarkersReport, Obligation, Protocol, Record, Reply, State,
-    TransactionCoordinator,
+    StateName, TransactionCoordinator,
 };
 use atonce_coordinator::{Context, Entry, Shard, Waiter};
 use atonce_kernel::{Offset, ProducerIdentity, Timestamp, TopicName, TopicPartition, TransactionalId};
@@ -159,16 +159,12 @@ impl Engine {
         self.transactions.shard(partition_for(id.as_str(), self.transactions.partitions()))
     }
 
-    /// Transactional ids that are remembered, and those of them whose transaction is open or being ended.
-    pub(super) fn count_transactions(&self) -> (usize, usize) {
-        let mut counts = (0, 0);
+    /// Transactional ids that are remembered, by where their transactions stand.
+    pub(super) fn count_transactions(&self) -> BTreeMap<StateName, usize> {
+        let mut counts = BTreeMap::new();
         for shard in &self.transactions.shards {
-            for id in shard.transactional_ids() {
-                counts.0 += 1;
-                match shard.transaction(id).map(|transaction| &transaction.state) {
-                    Some(State::Ongoing { .. } | State::Prepared { .. }) => counts.1 += 1,
-                    Some(State::Empty | State::Complete { .. }) | None => {}
-                }
+            for transaction in shard.transactional_ids().filter_map(|id| shard.transaction(id)) {
+                *counts.entry(transaction.state.name()).or_default() += 1;
             }
         }
         counts

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use atonce_coordinator::group::GroupState;
+use atonce_coordinator::transaction::StateName;
 use atonce_protocol::{ApiKey, ErrorCode};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -21,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 type Labels = [(&'static str, &'static str); 1];
 type Labels2 = [(&'static str, &'static str); 2];
+type OwnedLabels<const N: usize> = [(&'static str, String); N];
 
 /// Counted as things happen.
 #[derive(Debug)]
@@ -168,16 +171,18 @@ fn register_seen(registry: &mut Registry, shared: &Shared, numbers: Option<&Engi
         registry.register(name, help, gauge);
     };
     let topics = shared.directory.topics();
-    let (mut partitions, mut lag_sum, mut lag_max) = (0, 0, 0);
+    let (mut partitions, mut offline, mut lag_sum, mut lag_max) = (0, 0, 0, 0);
     for partition in topics.iter().flat_map(|topic| &topic.partitions) {
         let watermarks = partition.reader.watermarks();
         let lag = usize::try_from(watermarks.high_watermark - watermarks.last_stable_offset).unwrap_or(0);
         partitions += 1;
+        offline += usize::from(partition.reader.damage().is_some());
         lag_sum += lag;
         lag_max = lag_max.max(lag);
     }
     gauge("topics", "Topics, with the broker's own", topics.iter().count());
     gauge("partitions", "Partitions of all topics", partitions);
+    gauge("offline_partitions", "Partitions that are not served, because their log is damaged", offline);
     gauge("last_stable_offset_lag", "Records behind open transactions, over all partitions", lag_sum);
     gauge("last_stable_offset_lag_max", "The same in the partition that has most", lag_max);
     for (what, budget) in [("request", &shared.requests), ("answer", &shared.answers)] {
@@ -189,12 +194,39 @@ fn register_seen(registry: &mut Registry, shared: &Shared, numbers: Option<&Engi
     gauge("fetch_sessions", "Fetch sessions that are kept", sessions);
     gauge("fetch_session_partitions", "Partitions in them", entries);
     if let Some(numbers) = numbers {
-        gauge("open_transactions", "Transactions that are open or being ended", numbers.open_transactions);
-        gauge("transactional_ids", "Transactional ids that are remembered", numbers.transactional_ids);
-        gauge("groups", "Groups of both protocols, with those that only have offsets", numbers.groups);
-        gauge("group_members", "Members of all groups", numbers.group_members);
+        let in_states = |states: &[StateName]| states.iter().filter_map(|state| numbers.transactions.get(state)).sum();
+        let open = in_states(&[StateName::Ongoing, StateName::PrepareCommit, StateName::PrepareAbort]);
+        gauge("open_transactions", "Transactions that are open or being ended", open);
+        gauge("transactional_ids", "Transactional ids that are remembered", numbers.transactions.values().sum());
+        gauge("group_members_max", "Members of the largest group", numbers.group_members_max);
         gauge("group_requests_held", "Requests of members that wait for others", numbers.group_requests_held);
         gauge("journal_bytes", "Bytes of the journal since its beginning", numbers.journal_bytes);
         gauge("disk_full", "1 while new data is refused because the disk is full", usize::from(numbers.is_disk_full));
+        register_by_state(registry, numbers);
     }
+}
+
+/// What has states, by state: those too in which nothing is, so that an alarm on one has a line to look at.
+fn register_by_state(registry: &mut Registry, numbers: &EngineNumbers) {
+    let transactions: Family<OwnedLabels<1>, Gauge> = Family::default();
+    for state in StateName::HELD {
+        let count = numbers.transactions.get(&state).copied().unwrap_or(0);
+        transactions.get_or_create(&[("state", state.to_string())]).set(as_gauge(count));
+    }
+    registry.register("transactions", "Transactional ids by where their transactions stand", transactions);
+    let (groups, members) = (Family::<OwnedLabels<2>, Gauge>::default(), Family::<OwnedLabels<2>, Gauge>::default());
+    for (group_type, states) in GroupState::OF_TYPES {
+        for state in states {
+            let (count, of_them) = numbers.groups.get(&(group_type, *state)).copied().unwrap_or((0, 0));
+            let labels = [("type", group_type.to_string()), ("state", state.to_string())];
+            groups.get_or_create(&labels).set(as_gauge(count));
+            members.get_or_create(&labels).set(as_gauge(of_them));
+        }
+    }
+    registry.register("groups", "Groups, by their protocol and state", groups);
+    registry.register("group_members", "Members of all groups, by their group's protocol and state", members);
+}
+
+fn as_gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

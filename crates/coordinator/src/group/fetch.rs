@@ -15,7 +15,8 @@ use crate::shard::{Context, Decision};
 ///
 /// Shape: nothing changes.
 /// Retry: safe.
-/// Refuses all, in a consumer group: `UnknownMemberId`, `StaleMemberEpoch` if a member and its epoch are named. Refuses one with `UnstableOffsetCommit` if only stable ones are wanted and a transaction that is still open would move it.
+/// Refuses all, in a consumer group: `UnknownMemberId`, `StaleMemberEpoch` if a member and its epoch are named, `UnknownServerError` if only an
+///   epoch is. Refuses one with `UnstableOffsetCommit` if only stable ones are wanted and a transaction that is still open would move it.
 /// Durability: the offsets read may be staged only; the answer waits for the journal position that holds them, like
 ///   any other.
 /// Source: KIP-447 (`require_stable`), KIP-709 (many groups), KIP-848 (topic ids).

@@ -186,6 +186,14 @@ pub enum GroupState {
     Dead,
 }
 
+impl GroupState {
+    /// Those that a group can be in while it is there, by the protocol that manages its members.
+    pub const OF_TYPES: [(GroupType, &'static [Self]); 2] = [
+        (GroupType::Classic, &[Self::Empty, Self::PreparingRebalance, Self::CompletingRebalance, Self::Stable]),
+        (GroupType::Consumer, &[Self::Empty, Self::Assigning, Self::Reconciling, Self::Stable]),
+    ];
+}
+
 impl fmt::Display for GroupState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

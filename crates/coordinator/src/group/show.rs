@@ -64,6 +64,16 @@ pub(super) fn list(shard: &GroupCoordinator, context: &Context, list: &ListGroup
     Decision::reply(context.waiter, Reply::GroupsListed(groups))
 }
 
+impl GroupCoordinator {
+    /// Every group: its type, where it stands, and how many members it has.
+    pub fn census(&self) -> impl Iterator<Item = (GroupType, GroupState, usize)> {
+        self.groups.values().map(|group| match &group.kind {
+            Kind::Classic { classic, .. } => (GroupType::Classic, classic.name_of_state(), classic.members.len()),
+            Kind::Consumer(group) => (GroupType::Consumer, consumer::state_of(group), group.members.len()),
+        })
+    }
+}
+
 fn described(id: &GroupId, group: &Classic) -> DescribedGroup {
     let state = group.name_of_state();
     let is_stable = state == GroupState::Stable;

@@ -323,6 +323,16 @@ pub enum StateName {
 }
 
 impl StateName {
+    /// Those that an id can be in.
+    pub const HELD: [Self; 6] = [
+        Self::Empty,
+        Self::Ongoing,
+        Self::PrepareCommit,
+        Self::PrepareAbort,
+        Self::CompleteCommit,
+        Self::CompleteAbort,
+    ];
+
     const ALL: [Self; 8] = [
         Self::Empty,
         Self::Ongoing,

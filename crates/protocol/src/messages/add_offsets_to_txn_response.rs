@@ -53,4 +53,8 @@ impl Message for AddOffsetsToTxnResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }

@@ -89,6 +89,16 @@ impl Message for AddPartitionsToTxnResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.results_by_transaction {
+            it.error_codes(each);
+        }
+        for it in &self.results_by_topic_v3_and_below {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`AddPartitionsToTxnResponse`].
@@ -150,6 +160,12 @@ impl AddPartitionsToTxnResult {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topic_results {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`AddPartitionsToTxnResponse`].
@@ -191,6 +207,12 @@ impl AddPartitionsToTxnTopicResult {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.results_by_partition {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`AddPartitionsToTxnResponse`].
@@ -230,5 +252,9 @@ impl AddPartitionsToTxnPartitionResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.partition_error_code);
     }
 }

@@ -54,6 +54,12 @@ impl Message for AlterConfigsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.responses {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`AlterConfigsResponse`].
@@ -113,5 +119,9 @@ impl AlterConfigsResourceResponse {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

@@ -70,6 +70,13 @@ impl Message for AlterPartitionReassignmentsResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.responses {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`AlterPartitionReassignmentsResponse`].
@@ -97,6 +104,12 @@ impl ReassignableTopicResponse {
         wire::put_array(writer, &self.partitions, true, |writer, it| it.encode(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -140,5 +153,9 @@ impl ReassignablePartitionResponse {
         wire::put_nullable_string(writer, self.error_message.as_deref(), true)?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

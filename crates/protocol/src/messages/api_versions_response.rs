@@ -130,6 +130,10 @@ impl Message for ApiVersionsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }
 
 /// A part of [`ApiVersionsResponse`].

@@ -42,6 +42,12 @@ impl Message for ConsumerGroupDescribeResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.groups {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`ConsumerGroupDescribeResponse`].
@@ -114,6 +120,10 @@ impl DescribedGroup {
         writer.put_i32(self.authorized_operations);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

@@ -68,6 +68,10 @@ impl Message for ConsumerGroupHeartbeatResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }
 
 /// A part of [`ConsumerGroupHeartbeatResponse`].

@@ -53,6 +53,12 @@ impl Message for CreateAclsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.results {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`CreateAclsResponse`].
@@ -98,5 +104,9 @@ impl AclCreationResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

@@ -53,6 +53,12 @@ impl Message for CreatePartitionsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.results {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`CreatePartitionsResponse`].
@@ -96,5 +102,9 @@ impl CreatePartitionsTopicResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

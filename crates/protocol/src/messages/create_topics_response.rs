@@ -54,6 +54,12 @@ impl Message for CreateTopicsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`CreateTopicsResponse`].
@@ -165,6 +171,11 @@ impl CreatableTopicResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        each(self.topic_config_error_code);
     }
 }
 

@@ -53,6 +53,12 @@ impl Message for DeleteAclsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.filter_results {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DeleteAclsResponse`].
@@ -107,6 +113,13 @@ impl DeleteAclsFilterResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.matching_acls {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -192,5 +205,9 @@ impl DeleteAclsMatchingAcl {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

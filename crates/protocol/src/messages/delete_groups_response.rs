@@ -53,6 +53,12 @@ impl Message for DeleteGroupsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.results {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DeleteGroupsResponse`].
@@ -100,5 +106,9 @@ impl DeletableGroupResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

@@ -54,6 +54,12 @@ impl Message for DeleteTopicsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.responses {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DeleteTopicsResponse`].
@@ -124,5 +130,9 @@ impl DeletableTopicResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

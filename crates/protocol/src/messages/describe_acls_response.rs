@@ -73,6 +73,10 @@ impl Message for DescribeAclsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }
 
 /// A part of [`DescribeAclsResponse`].

@@ -53,6 +53,12 @@ impl Message for DescribeConfigsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.results {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DescribeConfigsResponse`].
@@ -117,6 +123,10 @@ impl DescribeConfigsResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

@@ -57,6 +57,12 @@ impl Message for DescribeGroupsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.groups {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DescribeGroupsResponse`].
@@ -152,6 +158,10 @@ impl DescribedGroup {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

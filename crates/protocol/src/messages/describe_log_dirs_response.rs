@@ -61,6 +61,13 @@ impl Message for DescribeLogDirsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.results {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DescribeLogDirsResponse`].
@@ -142,6 +149,10 @@ impl DescribeLogDirsResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

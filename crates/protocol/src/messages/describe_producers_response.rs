@@ -41,6 +41,12 @@ impl Message for DescribeProducersResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DescribeProducersResponse`].
@@ -68,6 +74,12 @@ impl TopicResponse {
         wire::put_array(writer, &self.partitions, true, |writer, it| it.encode(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -104,6 +116,10 @@ impl PartitionResponse {
         wire::put_array(writer, &self.active_producers, true, |writer, it| it.encode(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

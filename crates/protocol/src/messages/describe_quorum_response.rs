@@ -72,6 +72,13 @@ impl Message for DescribeQuorumResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DescribeQuorumResponse`].
@@ -99,6 +106,12 @@ impl TopicData {
         wire::put_array(writer, &self.partitions, true, |writer, it| it.encode(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -171,6 +184,10 @@ impl PartitionData {
         wire::put_array(writer, &self.observers, true, |writer, it| it.encode(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

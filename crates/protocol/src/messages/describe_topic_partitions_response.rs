@@ -53,6 +53,12 @@ impl Message for DescribeTopicPartitionsResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DescribeTopicPartitionsResponse`].
@@ -111,6 +117,13 @@ impl DescribeTopicPartitionsResponseTopic {
         writer.put_i32(self.topic_authorized_operations);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -199,6 +212,10 @@ impl DescribeTopicPartitionsResponsePartition {
         })?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

@@ -41,6 +41,12 @@ impl Message for DescribeTransactionsResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.transaction_states {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`DescribeTransactionsResponse`].
@@ -92,6 +98,10 @@ impl TransactionState {
         wire::put_array(writer, &self.topics, true, |writer, it| it.encode(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

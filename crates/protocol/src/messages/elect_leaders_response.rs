@@ -64,6 +64,13 @@ impl Message for ElectLeadersResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.replica_election_results {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`ElectLeadersResponse`].
@@ -103,6 +110,12 @@ impl ReplicaElectionResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partition_result {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -153,5 +166,9 @@ impl PartitionResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

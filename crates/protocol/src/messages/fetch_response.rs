@@ -95,6 +95,13 @@ impl Message for FetchResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.responses {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`FetchResponse`].
@@ -146,6 +153,12 @@ impl FetchableTopicResponse {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -290,6 +303,10 @@ impl PartitionData {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

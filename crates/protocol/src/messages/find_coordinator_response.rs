@@ -134,6 +134,13 @@ impl Message for FindCoordinatorResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.coordinators {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`FindCoordinatorResponse`].
@@ -237,5 +244,9 @@ impl Coordinator {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

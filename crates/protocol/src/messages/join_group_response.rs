@@ -120,6 +120,10 @@ impl Message for JoinGroupResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }
 
 /// A part of [`JoinGroupResponse`].

@@ -67,6 +67,13 @@ impl Message for LeaveGroupResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.members {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`LeaveGroupResponse`].
@@ -143,5 +150,9 @@ impl MemberResponse {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

@@ -61,6 +61,10 @@ impl Message for ListGroupsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }
 
 /// A part of [`ListGroupsResponse`].

@@ -57,6 +57,12 @@ impl Message for ListOffsetsResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`ListOffsetsResponse`].
@@ -97,6 +103,12 @@ impl ListOffsetsTopicResponse {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -172,5 +184,9 @@ impl ListOffsetsPartitionResponse {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

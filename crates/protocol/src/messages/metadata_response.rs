@@ -115,6 +115,13 @@ impl Message for MetadataResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+        each(self.error_code);
+    }
 }
 
 /// A part of [`MetadataResponse`].
@@ -258,6 +265,13 @@ impl MetadataResponseTopic {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`MetadataResponse`].
@@ -349,5 +363,9 @@ impl MetadataResponsePartition {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

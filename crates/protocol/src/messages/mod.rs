@@ -14,6 +14,8 @@ pub mod alter_configs_request;
 pub mod alter_configs_response;
 pub mod alter_partition_reassignments_request;
 pub mod alter_partition_reassignments_response;
+pub mod alter_replica_log_dirs_request;
+pub mod alter_replica_log_dirs_response;
 pub mod api_versions_request;
 pub mod api_versions_response;
 pub mod consumer_group_current_member_assignment_key;
@@ -286,6 +288,11 @@ impl Request for alter_configs_request::AlterConfigsRequest {
     type Response = alter_configs_response::AlterConfigsResponse;
 }
 
+impl Request for alter_replica_log_dirs_request::AlterReplicaLogDirsRequest {
+    const KEY: ApiKey = ApiKey::AlterReplicaLogDirs;
+    type Response = alter_replica_log_dirs_response::AlterReplicaLogDirsResponse;
+}
+
 impl Request for describe_log_dirs_request::DescribeLogDirsRequest {
     const KEY: ApiKey = ApiKey::DescribeLogDirs;
     type Response = describe_log_dirs_response::DescribeLogDirsResponse;
@@ -455,6 +462,8 @@ pub enum AnyRequest {
     DescribeConfigs(describe_configs_request::DescribeConfigsRequest),
     /// Key 33.
     AlterConfigs(alter_configs_request::AlterConfigsRequest),
+    /// Key 34.
+    AlterReplicaLogDirs(alter_replica_log_dirs_request::AlterReplicaLogDirsRequest),
     /// Key 35.
     DescribeLogDirs(describe_log_dirs_request::DescribeLogDirsRequest),
     /// Key 36.
@@ -534,6 +543,7 @@ impl AnyRequest {
             Self::DeleteAcls(_) => ApiKey::DeleteAcls,
             Self::DescribeConfigs(_) => ApiKey::DescribeConfigs,
             Self::AlterConfigs(_) => ApiKey::AlterConfigs,
+            Self::AlterReplicaLogDirs(_) => ApiKey::AlterReplicaLogDirs,
             Self::DescribeLogDirs(_) => ApiKey::DescribeLogDirs,
             Self::SaslAuthenticate(_) => ApiKey::SaslAuthenticate,
             Self::CreatePartitions(_) => ApiKey::CreatePartitions,
@@ -591,6 +601,7 @@ impl AnyRequest {
             ApiKey::DeleteAcls => Self::DeleteAcls(Message::decode(reader, version)?),
             ApiKey::DescribeConfigs => Self::DescribeConfigs(Message::decode(reader, version)?),
             ApiKey::AlterConfigs => Self::AlterConfigs(Message::decode(reader, version)?),
+            ApiKey::AlterReplicaLogDirs => Self::AlterReplicaLogDirs(Message::decode(reader, version)?),
             ApiKey::DescribeLogDirs => Self::DescribeLogDirs(Message::decode(reader, version)?),
             ApiKey::SaslAuthenticate => Self::SaslAuthenticate(Message::decode(reader, version)?),
             ApiKey::CreatePartitions => Self::CreatePartitions(Message::decode(reader, version)?),
@@ -648,6 +659,7 @@ impl AnyRequest {
             Self::DeleteAcls(message) => message.encode(writer, version),
             Self::DescribeConfigs(message) => message.encode(writer, version),
             Self::AlterConfigs(message) => message.encode(writer, version),
+            Self::AlterReplicaLogDirs(message) => message.encode(writer, version),
             Self::DescribeLogDirs(message) => message.encode(writer, version),
             Self::SaslAuthenticate(message) => message.encode(writer, version),
             Self::CreatePartitions(message) => message.encode(writer, version),
@@ -737,6 +749,8 @@ pub enum AnyResponse {
     DescribeConfigs(describe_configs_response::DescribeConfigsResponse),
     /// Key 33.
     AlterConfigs(alter_configs_response::AlterConfigsResponse),
+    /// Key 34.
+    AlterReplicaLogDirs(alter_replica_log_dirs_response::AlterReplicaLogDirsResponse),
     /// Key 35.
     DescribeLogDirs(describe_log_dirs_response::DescribeLogDirsResponse),
     /// Key 36.
@@ -816,6 +830,7 @@ impl AnyResponse {
             Self::DeleteAcls(_) => ApiKey::DeleteAcls,
             Self::DescribeConfigs(_) => ApiKey::DescribeConfigs,
             Self::AlterConfigs(_) => ApiKey::AlterConfigs,
+            Self::AlterReplicaLogDirs(_) => ApiKey::AlterReplicaLogDirs,
             Self::DescribeLogDirs(_) => ApiKey::DescribeLogDirs,
             Self::SaslAuthenticate(_) => ApiKey::SaslAuthenticate,
             Self::CreatePartitions(_) => ApiKey::CreatePartitions,
@@ -873,6 +888,7 @@ impl AnyResponse {
             ApiKey::DeleteAcls => Self::DeleteAcls(Message::decode(reader, version)?),
             ApiKey::DescribeConfigs => Self::DescribeConfigs(Message::decode(reader, version)?),
             ApiKey::AlterConfigs => Self::AlterConfigs(Message::decode(reader, version)?),
+            ApiKey::AlterReplicaLogDirs => Self::AlterReplicaLogDirs(Message::decode(reader, version)?),
             ApiKey::DescribeLogDirs => Self::DescribeLogDirs(Message::decode(reader, version)?),
             ApiKey::SaslAuthenticate => Self::SaslAuthenticate(Message::decode(reader, version)?),
             ApiKey::CreatePartitions => Self::CreatePartitions(Message::decode(reader, version)?),
@@ -930,6 +946,7 @@ impl AnyResponse {
             Self::DeleteAcls(message) => message.encode(writer, version),
             Self::DescribeConfigs(message) => message.encode(writer, version),
             Self::AlterConfigs(message) => message.encode(writer, version),
+            Self::AlterReplicaLogDirs(message) => message.encode(writer, version),
             Self::DescribeLogDirs(message) => message.encode(writer, version),
             Self::SaslAuthenticate(message) => message.encode(writer, version),
             Self::CreatePartitions(message) => message.encode(writer, version),

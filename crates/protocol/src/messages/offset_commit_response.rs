@@ -58,6 +58,12 @@ impl Message for OffsetCommitResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`OffsetCommitResponse`].
@@ -111,6 +117,12 @@ impl OffsetCommitResponseTopic {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`OffsetCommitResponse`].
@@ -150,5 +162,9 @@ impl OffsetCommitResponsePartition {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

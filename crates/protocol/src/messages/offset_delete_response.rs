@@ -41,6 +41,13 @@ impl Message for OffsetDeleteResponse {
         wire::put_array(writer, &self.topics, false, |writer, it| it.encode(writer, version))?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`OffsetDeleteResponse`].
@@ -65,6 +72,12 @@ impl OffsetDeleteResponseTopic {
         wire::put_array(writer, &self.partitions, false, |writer, it| it.encode(writer, version))?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`OffsetDeleteResponse`].
@@ -88,5 +101,9 @@ impl OffsetDeleteResponsePartition {
         writer.put_i32(self.partition_index);
         writer.put_i16(self.error_code);
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

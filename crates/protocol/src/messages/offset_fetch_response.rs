@@ -82,6 +82,16 @@ impl Message for OffsetFetchResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+        each(self.error_code);
+        for it in &self.groups {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`OffsetFetchResponse`].
@@ -138,6 +148,12 @@ impl OffsetFetchResponseTopic {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -248,6 +264,10 @@ impl OffsetFetchResponsePartition {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }
 
 /// A part of [`OffsetFetchResponse`].
@@ -318,6 +338,13 @@ impl OffsetFetchResponseGroup {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+        each(self.error_code);
+    }
 }
 
 /// A part of [`OffsetFetchResponse`].
@@ -380,6 +407,12 @@ impl OffsetFetchResponseTopics {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -489,5 +522,9 @@ impl OffsetFetchResponsePartitions {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

@@ -53,6 +53,12 @@ impl Message for OffsetForLeaderEpochResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`OffsetForLeaderEpochResponse`].
@@ -92,6 +98,12 @@ impl OffsetForLeaderTopicResult {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -146,5 +158,9 @@ impl EpochEndOffset {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

@@ -77,6 +77,12 @@ impl Message for ProduceResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.responses {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`ProduceResponse`].
@@ -129,6 +135,12 @@ impl TopicProduceResponse {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partition_responses {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -242,6 +254,10 @@ impl PartitionProduceResponse {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

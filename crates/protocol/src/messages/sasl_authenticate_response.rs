@@ -77,4 +77,8 @@ impl Message for SaslAuthenticateResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }

@@ -37,4 +37,8 @@ impl Message for SaslHandshakeResponse {
         wire::put_array(writer, &self.mechanisms, false, |writer, it| wire::put_string(writer, it, false))?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }

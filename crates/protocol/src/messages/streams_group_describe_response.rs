@@ -41,6 +41,12 @@ impl Message for StreamsGroupDescribeResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.groups {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`StreamsGroupDescribeResponse`].
@@ -165,6 +171,10 @@ impl DescribedGroup {
         }
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
 

@@ -148,6 +148,10 @@ impl Message for StreamsGroupHeartbeatResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+    }
 }
 
 /// A part of [`StreamsGroupHeartbeatResponse`].

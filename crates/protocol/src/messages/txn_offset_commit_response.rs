@@ -54,6 +54,12 @@ impl Message for TxnOffsetCommitResponse {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`TxnOffsetCommitResponse`].
@@ -107,6 +113,12 @@ impl TxnOffsetCommitResponseTopic {
         }
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`TxnOffsetCommitResponse`].
@@ -146,5 +158,9 @@ impl TxnOffsetCommitResponsePartition {
             });
         }
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

@@ -65,6 +65,13 @@ impl Message for UpdateFeaturesResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
+        for it in &self.results {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`UpdateFeaturesResponse`].
@@ -107,5 +114,9 @@ impl UpdatableFeatureResult {
         wire::put_nullable_string(writer, self.error_message.as_deref(), true)?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }

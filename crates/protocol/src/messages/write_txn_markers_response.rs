@@ -37,6 +37,12 @@ impl Message for WriteTxnMarkersResponse {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.markers {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`WriteTxnMarkersResponse`].
@@ -64,6 +70,12 @@ impl WritableTxnMarkerResult {
         wire::put_array(writer, &self.topics, true, |writer, it| it.encode(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.topics {
+            it.error_codes(each);
+        }
     }
 }
 
@@ -94,6 +106,12 @@ impl WritableTxnMarkerTopicResult {
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        for it in &self.partitions {
+            it.error_codes(each);
+        }
+    }
 }
 
 /// A part of [`WriteTxnMarkersResponse`].
@@ -121,5 +139,9 @@ impl WritableTxnMarkerPartitionResult {
         writer.put_i16(self.error_code);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
+    }
+
+    fn error_codes(&self, each: &mut dyn FnMut(i16)) {
+        each(self.error_code);
     }
 }
