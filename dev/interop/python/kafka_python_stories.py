@@ -61,10 +61,10 @@ class Member(ConsumerRebalanceListener):
         self.inner = KafkaConsumer(bootstrap_servers=ADDRESS, group_id=group, group_instance_id=instance, auto_offset_reset="earliest",
                                    enable_auto_commit=False, isolation_level="read_committed", session_timeout_ms=6000,
                                    heartbeat_interval_ms=500)
-        # It asks for metadata a tenth of a second after it subscribed, and may have joined by then: a leader that does not know the topic yet
-        # assigns nothing, and the group goes through another rebalance. So it learns of the topic first.
-        until(f"partitions of {topic}", lambda: self.inner.partitions_for_topic(topic))
         self.inner.subscribe([topic], listener=self)
+        # It asks for the topic's partitions a tenth of a second later, and may lead the group by then. It assigns nothing, and joins again when it
+        # hears of them; and where a poll ends between that JoinGroup and its SyncGroup, it never takes what it was assigned. So it hears of them first.
+        until(f"partitions of {topic}", lambda: self.inner._coordinator._metadata_snapshot.get(topic))
 
     def on_partitions_revoked(self, revoked):
         pass

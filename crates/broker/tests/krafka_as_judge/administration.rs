@@ -222,5 +222,6 @@ async fn the_cluster_its_features_and_its_folder_are_told() {
     assert_eq!(code(&moved.expect("asked")[&replica]), "LogDirNotFound");
     let elected =
         admin.elect_leaders(krafka::admin::ElectionType::Preferred, Some(vec![at(0)]), Default::default()).await;
-    assert_eq!(code(&elected.expect("asked")[&at(0)]), "ElectionNotNeeded");
+    // "Not needed", which krafka takes for well.
+    assert!(elected.expect("asked")[&at(0)].is_ok());
 }

@@ -116,7 +116,7 @@ async fn a_killed_members_partitions_go_to_who_is_left_when_its_session_is_over(
     let left = member(&broker, GroupProtocol::Classic, None).await;
     let killed = Client::start(&broker, "member");
     share_with_one_outside(&left).await;
-    killed.kill_when_it_says("assigned 2");
+    killed.kill_when_it_says("assigned 2").await;
     share(&[&left], &[4]).await;
 }
 

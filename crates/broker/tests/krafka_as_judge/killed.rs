@@ -35,11 +35,15 @@ impl Client {
     }
 
     /// Sends SIGKILL once it has printed a line that ends so.
-    pub(crate) fn kill_when_it_says(mut self, words: &str) {
-        let mut lines = BufReader::new(self.0.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.ends_with(words)), "it ended without having said `{words}`");
-        self.0.kill().expect("it runs");
-        self.0.wait().expect("it ended");
+    pub(crate) async fn kill_when_it_says(mut self, words: &'static str) {
+        // The broker that it talks to runs on this thread.
+        let killed = tokio::task::spawn_blocking(move || {
+            let mut lines = BufReader::new(self.0.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+            assert!(lines.any(|line| line.ends_with(words)), "it ended without having said `{words}`");
+            self.0.kill().expect("it runs");
+            self.0.wait().expect("it ended");
+        });
+        killed.await.expect("killed");
     }
 }
 
@@ -50,7 +54,7 @@ impl Drop for Client {
     }
 }
 
-/// Does what its environment says, for ever. In a test run of its own it has nothing to do.
+/// Does what its environment says, for longer than anybody waits for it. In a test run of its own it has nothing to do.
 #[tokio::test]
 async fn the_client_that_is_killed() {
     let (Ok(address), Ok(role)) = (std::env::var(ADDRESS), std::env::var(ROLE)) else { return };
@@ -62,17 +66,17 @@ async fn the_client_that_is_killed() {
     match role.as_str() {
         "writer" => {
             let builder = kafka.producer().transaction_timeout(TRANSACTION_TIMEOUT);
-            let builder = builder.delivery_timeout(Duration::from_secs(3)).linger(Duration::from_millis(1));
             let producer = builder.build_transactional("killed").await.expect("registered");
             producer.begin().expect("begun");
             let _ = producer.send(Record::new("t", "of the dead")).await.expect("sent");
             say("sent");
-            std::future::pending().await
+            tokio::time::sleep(PATIENCE).await;
         }
         "member" => {
             let consumer = groups::join(&kafka, GroupProtocol::Classic, None, SESSION_TIMEOUT).await;
             let mut said = 0;
-            loop {
+            let end = tokio::time::Instant::now() + PATIENCE;
+            while tokio::time::Instant::now() < end {
                 consumer.poll(Duration::from_millis(200)).await.expect("polled");
                 let count = consumer.assignment().await.values().map(Vec::len).sum();
                 if count != said {
@@ -91,7 +95,7 @@ async fn a_killed_clients_transaction_is_aborted_when_its_time_is_up_and_its_id_
         let broker = broker(transaction_version).await;
         let kafka = connect(&broker).await;
         create(&kafka, "t", 1).await;
-        Client::start(&broker, "writer").kill_when_it_says("sent");
+        Client::start(&broker, "writer").kill_when_it_says("sent").await;
         // Written outside of any transaction, and yet behind the open one for who reads committed.
         write_end(&kafka, "t").await;
         let committed = reader(&kafka, "t", 1, IsolationLevel::ReadCommitted).await;
