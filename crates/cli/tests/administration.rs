@@ -4,6 +4,7 @@ mod support;
 
 use std::process::Stdio;
 
+use atonce::{Application, TopologyBuilder, store};
 use serde_json::{Value, json};
 use support::{Running, Served, atonce, fail, run, succeed};
 
@@ -375,4 +376,79 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
     }
     let output = run(&mut nobody(&["groups", "list"]), "");
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// A word count runs, is stopped, and is started over: what it counts begins at one again.
+#[test]
+fn a_streams_application_is_started_over_when_it_is_told_to_execute() {
+    let (data, state) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let broker = start(&data);
+    for topic in ["lines", "counts"] {
+        succeed(&mut broker.atonce(&["topics", "create", topic, "--partitions", "1"]), "");
+    }
+    succeed(&mut broker.atonce(&["produce", "lines"]), "a\nb\na\n");
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().expect("a runtime");
+    let start_application = || {
+        let builder = TopologyBuilder::new();
+        builder
+            .stream::<Option<String>, String>("lines")
+            .group_by(|_, word| word.clone())
+            .count(store("words"))
+            .to_stream()
+            .map_values(|count| count.unwrap_or_default().to_string())
+            .to("counts");
+        let application = Application::builder("word-count", builder.build().expect("a topology"))
+            .bootstrap_servers(broker.address.as_str())
+            .state_dir(state.path())
+            .start();
+        runtime.block_on(application).expect("it starts")
+    };
+    let counted = |count: &str| {
+        let read = ["consume", "counts", "--from", "beginning", "--isolation", "committed", "--count", count];
+        let mut read: Vec<String> = succeed(&mut broker.atonce(&read), "").lines().map(str::to_owned).collect();
+        read.sort();
+        read.concat()
+    };
+    let reset = ["streams", "reset", "word-count", "--to-earliest", "--state-dir"];
+    let reset = [&reset[..], &[state.path().to_str().expect("is text")]].concat();
+    let topics = || {
+        let names = lines(&broker, &["topics", "list", "--json"]).into_iter();
+        let names = names.map(|it| it["topic"].as_str().expect("a name").to_owned());
+        names.filter(|it| it.starts_with("word-count-")).collect::<Vec<String>>()
+    };
+
+    let running = start_application();
+    assert_eq!(counted("3"), "112");
+    let told = fail(&mut broker.atonce(&reset), 1);
+    assert!(told.contains("has 1 members"), "{told}");
+    // Long words are broken where a line ends.
+    assert!(told.replace(' ', "").contains(&format!("{}-0", running.process_id())), "{told}");
+    runtime.block_on(running.close()).expect("it closes");
+
+    let plan = lines(&broker, &[&reset[..], &["--json"]].concat());
+    assert_eq!(
+        fields(&plan[..3], &["action", "topic", "new_offset"]),
+        json!([
+            ["reset_offset", "lines", 0],
+            ["delete_topic", "word-count-words-changelog", null],
+            ["delete_topic", "word-count-words-repartition", null],
+        ])
+    );
+    assert_eq!(plan.last().expect("there is one")["action"], "delete_state");
+    assert_eq!(topics(), ["word-count-words-changelog", "word-count-words-repartition"], "nothing is changed yet");
+    let told = fail(&mut broker.atonce(&[&reset[..], &["--internal-topic", "lines"]].concat()), 2);
+    assert!(told.contains("lines is no internal topic of word-count"), "{told}");
+
+    succeed(&mut broker.atonce(&[&reset[..], &["--execute"]].concat()), "");
+    assert_eq!((topics(), state.path().join("word-count").exists()), (Vec::new(), false));
+    let group = only(&broker, &["groups", "describe", "word-count", "--json"]);
+    let offsets = group["offsets"].as_array().expect("some");
+    assert_eq!(fields(offsets, &["topic", "committed_offset"]), json!([["lines", 0]]));
+    // Twice is once.
+    succeed(&mut broker.atonce(&[&reset[..], &["--execute"]].concat()), "");
+
+    let running = start_application();
+    assert_eq!(counted("6"), "111122", "each word was counted from one again");
+    runtime.block_on(running.close()).expect("it closes");
 }

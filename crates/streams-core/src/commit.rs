@@ -20,7 +20,8 @@ use atonce_kernel::Outcome;
 /// What is promised about each input's effect in the committed output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Guarantee {
-    /// Offsets first, then output: a crash between the two loses records, and repeats none.
+    /// Offsets first, then output: a crash between the two loses records, and repeats none. A worker commits the offsets of a batch before it
+    /// processes any of it, so that what processors do outside is not repeated either.
     AtMostOnce,
     /// Output first, then offsets: a crash between the two repeats records, and loses none.
     AtLeastOnce,

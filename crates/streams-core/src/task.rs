@@ -608,6 +608,11 @@ impl Task {
         self.queues.iter().find(|queue| queue.topic_partition == *topic_partition)?.position()
     }
 
+    /// The positions behind all that waits: what is committed before it is processed where nothing may be done twice.
+    pub fn positions_behind_all(&self) -> impl Iterator<Item = (&TopicPartition, Offset)> {
+        self.queues.iter().filter_map(|queue| Some((&queue.topic_partition, queue.fetched_to?)))
+    }
+
     /// The positions that the last commit said, or an earlier one.
     pub fn committed_positions(&self) -> impl Iterator<Item = (&TopicPartition, Offset)> {
         self.queues.iter().filter_map(|queue| Some((&queue.topic_partition, queue.committed?)))
@@ -917,6 +922,7 @@ mod tests {
         // Nothing has moved since, and what waits is not passed over.
         assert_eq!(task.positions().count(), 0);
         assert_eq!(task.position(&a), Some(1));
+        assert_eq!(task.positions_behind_all().collect::<Vec<_>>(), [(&a, 2)], "but where that is asked for");
     }
 
     struct Remembers {

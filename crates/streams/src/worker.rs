@@ -161,6 +161,8 @@ pub(crate) struct Worker {
     /// Output that waits for its offsets, under at most once.
     held: Vec<OutputRecord>,
     held_bytes: usize,
+    /// Under at most once: what waits is committed already.
+    is_ahead: bool,
     /// Of each change log, the last record of this commit.
     last_changes: BTreeMap<TopicPartition, Delivery>,
     uncommitted_since: Option<Instant>,
@@ -228,6 +230,7 @@ impl Worker {
             group: None,
             held: Vec::new(),
             held_bytes: 0,
+            is_ahead: false,
             last_changes: BTreeMap::new(),
             uncommitted_since: None,
             uncommitted_records: 0,
@@ -399,6 +402,7 @@ impl Worker {
     /// Gives each task its records.
     fn buffer(&mut self, batch: Batch) {
         let positions = batch.positions();
+        self.is_ahead &= batch.is_empty();
         if let Some(group) = positions.group() {
             self.group = Some(group.clone());
         }
@@ -433,6 +437,11 @@ impl Worker {
         if waiting.is_empty() {
             return Ok(false);
         }
+        if self.commit.guarantee() == Guarantee::AtMostOnce && !self.is_ahead {
+            self.commit_ahead().await?;
+            // If it failed nothing waits any more.
+            return Ok(true);
+        }
         // The clock of an interval starts with its first record: the transaction begins with what that one writes.
         if self.uncommitted_records == 0 {
             self.uncommitted_since = Some(Instant::now());
@@ -444,6 +453,39 @@ impl Worker {
             }
         }
         Ok(true)
+    }
+
+    /// At most once: the positions behind all that waits are committed before any of it is processed, so that a crash repeats nothing, not even
+    /// what processors do outside. The commit that ends an interval takes back what has not been processed by then, for who comes next.
+    async fn commit_ahead(&mut self) -> Result<(), WorkerError> {
+        let Some(group) = self.group.clone().or_else(|| self.consumer.group_metadata()) else {
+            // Not a member any more: its records are another's.
+            return self.drive(Event::AbortWanted).await;
+        };
+        let mut positions = Positions::new(group);
+        for task in self.tasks.values() {
+            for (topic_partition, offset) in task.positions_behind_all() {
+                let time = partition_time::encode(task.partition_time(topic_partition));
+                positions.insert_with_metadata(topic_partition.clone(), offset, time);
+            }
+        }
+        match self.consumer.commit(positions).await {
+            Ok(()) => {
+                self.is_ahead = true;
+                Ok(())
+            }
+            Err(source @ ConsumerError::Fenced(_)) => Err(self.fenced(source)),
+            Err(error) => {
+                tracing::warn!("worker {}: {error}", self.index);
+                if matches!(error, ConsumerError::CommitFailed(_)) {
+                    add(&self.shared.counters.fenced, 1);
+                    self.is_out = true;
+                    self.consumer.enforce_rebalance();
+                }
+                // Committed or not, it is not processed.
+                self.drive(Event::AbortWanted).await
+            }
+        }
     }
 
     async fn process_task(&mut self, id: TaskId) -> Result<(), WorkerError> {
@@ -897,8 +939,9 @@ impl Worker {
                 positions.insert_with_metadata(topic_partition.clone(), offset, time);
             }
         }
-        if positions.is_empty() {
-            // Only punctuations. Positions that have not moved are sent all the same: it is they that are refused to a zombie.
+        // What was committed ahead of the work is taken back where the work has not come so far.
+        if positions.is_empty() || self.is_ahead {
+            // Or only punctuations. Positions that have not moved are sent all the same: it is they that are refused to a zombie.
             for (topic_partition, id) in &self.owner_of {
                 let Some(task) = self.tasks.get(id) else { continue };
                 // The task's, which stands before what it has not processed yet; the consumer's only where nothing has come.
@@ -1003,6 +1046,8 @@ impl Worker {
         self.uncommitted_records = 0;
         self.uncommitted_since = None;
         self.failures_in_a_row = 0;
+        // What still waits was taken back by this commit.
+        self.is_ahead = false;
         self.purge();
         Ok(())
     }
@@ -1134,6 +1179,7 @@ impl Worker {
     }
 
     fn drop_held(&mut self) {
+        self.is_ahead = false;
         self.held.clear();
         self.held_bytes = 0;
     }
@@ -1157,7 +1203,7 @@ impl Worker {
     }
 
     fn has_uncommitted(&self) -> bool {
-        self.tasks.values().any(Task::has_uncommitted)
+        self.is_ahead || self.tasks.values().any(Task::has_uncommitted)
     }
 
     fn wait(&self) -> Duration {

@@ -1,7 +1,7 @@
 //! `atonce streams`: starting a streams application over, as `kafka-streams-application-reset.sh` does.
 //!
-//! First a plan, which is shown; with --execute it is done. Each step may be done twice, and they come in such an order that a reset which was
-//! cut short is finished by doing it again: the offsets go last but for the topics that tell what there is to do.
+//! First a plan, which is shown; with --execute it is done. Each step may be done twice, and none hides what another has still to do: a reset that
+//! was cut short is finished by doing it again.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
