@@ -438,7 +438,6 @@ impl Application {
     }
 
     #[cfg(not(feature = "embedded"))]
-    #[expect(clippy::unused_async, reason = "as with a broker")]
     async fn end_broker(&mut self) -> Result<(), Error> {
         Ok(())
     }

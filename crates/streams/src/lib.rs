@@ -30,8 +30,8 @@
 //! }
 //! ```
 //!
-//! With the feature `embedded`, `atonce::broker` is a durable broker inside this process: start it, and name its
-//! `bootstrap_servers()`. With the features `json` and `postcard`, `Json<T>` and `Postcard<T>` carry types of serde's.
+//! With the feature `embedded`, `.embedded("./data")` instead of `.bootstrap_servers(…)` brings a durable broker along, inside this process;
+//! `atonce::broker` is the same to be set up by hand. With the features `json` and `postcard`, `Json<T>` and `Postcard<T>` carry types of serde's.
 //!
 //! The whole loop without a topology is in [`client`]; a topology in a test, without a cluster, in [`test_driver`].
 //!

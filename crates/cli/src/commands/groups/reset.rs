@@ -60,7 +60,7 @@ struct Scope {
     #[arg(long = "topic", value_name = "TOPIC[:PARTITIONS]", value_parser = selection)]
     topics: Vec<Selection>,
     /// All that the group has committed for.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "from_file")]
     all_topics: bool,
 }
 
@@ -90,7 +90,7 @@ pub(in crate::commands) struct Target {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     shift_by: Option<i64>,
     /// To what a file says in lines of `topic,partition,offset`.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["topics", "all_topics"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "topics")]
     from_file: Option<PathBuf>,
 }
 
