@@ -366,10 +366,12 @@ def dump(tools, topic):
         for index in (log.with_suffix(".index"), log.with_suffix(".timeindex")):
             if index.exists():
                 dumped(tools, [index])
-    aborted = log.with_suffix(".txnindex")
+    aborted = logs[0].with_suffix(".txnindex")
+    tools.expect("an index of what was aborted", True, aborted.exists())
     if aborted.exists():
+        tools.expect("an entry of 34 bytes", 34, aborted.stat().st_size)
         printed = dumped(tools, [aborted])
-        tools.expect("the aborted transaction", [("4", "6", "7")], [(found["firstOffset"], found["lastOffset"], found["lastStableOffset"]) for found in
+        tools.expect("the aborted transaction", [("0", "4", "6", "7")], [(found["version"], found["firstOffset"], found["lastOffset"], found["lastStableOffset"]) for found in
                      [dict(re.findall(r"(\w+): (\d+)", line)) for line in printed.splitlines() if "firstOffset" in line]])
     # The coordinators' own topics are in Kafka's format as well.
     printed = dumped(tools, segments("__transaction_state-"), "--transaction-log-decoder")
