@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Aborted,
 }
 
+type FileKey = (SegmentNumber, Kind);
+
 pub(crate) struct Handles<D: Disk> {
     disk: Arc<D>,
     capacity: usize,
@@ -29,7 +31,8 @@ pub(crate) struct Handles<D: Disk> {
 }
 
 struct Open<D: Disk> {
-    files: BTreeMap<(SegmentNumber, Kind), (Arc<D::File>, u64)>,
+    /// With the number of its last use.
+    files: BTreeMap<FileKey, (Arc<D::File>, u64)>,
     uses: u64,
 }
 
@@ -48,11 +51,11 @@ impl<D: Disk> Handles<D> {
         self.get_file((number, Kind::Aborted), path)
     }
 
-    fn get_file(&self, number: (SegmentNumber, Kind), path: &Path) -> io::Result<Arc<D::File>> {
+    fn get_file(&self, key: FileKey, path: &Path) -> io::Result<Arc<D::File>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.uses += 1;
         let now = open.uses;
-        if let Some((file, last_use)) = open.files.get_mut(&number) {
+        if let Some((file, last_use)) = open.files.get_mut(&key) {
             *last_use = now;
             return Ok(Arc::clone(file));
         }
@@ -60,7 +63,7 @@ impl<D: Disk> Handles<D> {
         if open.files.len() >= self.capacity {
             open.evict();
         }
-        open.files.insert(number, (Arc::clone(&file), now));
+        open.files.insert(key, (Arc::clone(&file), now));
         Ok(file)
     }
 

@@ -52,6 +52,7 @@ fn turn(engine: &mut Engine, wake_ups: &mpsc::Receiver<WakeUp>) {
 /// How long a start takes depends on how many offsets there are, and not on how often they were committed.
 /// `ATONCE_OFFSETS=1000000` with `--nocapture` says how long that is.
 #[test]
+#[expect(clippy::print_stdout, reason = "whoever measures wants to see it")]
 fn a_start_reads_each_committed_offset_a_few_times_at_most() {
     const KEYS: i64 = 1000;
     let commits: i64 = std::env::var("ATONCE_OFFSETS").ok().and_then(|text| text.parse().ok()).unwrap_or(12_000);
