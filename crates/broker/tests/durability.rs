@@ -2,7 +2,7 @@
 
 mod raw_client;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use atonce_broker::{Broker, StartError};
 use atonce_protocol::ErrorCode;
@@ -73,6 +73,34 @@ async fn a_committed_transaction_is_whole_after_a_crash_and_an_open_one_goes_on_
     assert!(!response.responses[0].partitions[0].records.clone().unwrap_or_default().is_empty());
     assert_eq!(client.read("t", 1, true).await, ["c", "behind"]);
     assert_eq!(client.append(Some("dying"), dying, 1, "t", 1, &["late"]).await, Err(ErrorCode::InvalidProducerEpoch));
+}
+
+/// Nobody writes, and yet the file comes: it is no commit that makes it.
+#[tokio::test]
+async fn the_next_file_of_the_journal_is_made_before_it_is_needed() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 1).await;
+    let producer = client.init(None).await;
+    let value = "x".repeat(900_000);
+    for i in 0..4 {
+        assert_eq!(client.append(None, producer, i, "t", 0, &[&value]).await, Ok(i64::from(i)));
+    }
+    let journal = broker.data_path().join("journal");
+    let files = || std::fs::read_dir(&journal).expect("listed").count();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while files() < 2 {
+        assert!(Instant::now() < deadline, "no file was made ahead");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Into that file, and over a crash.
+    for i in 4..22 {
+        assert_eq!(client.append(None, producer, i, "t", 0, &[&value]).await, Ok(i64::from(i)));
+    }
+    broker.crash().await.expect("crashed");
+    broker.restart().await.expect("restarted");
+    let mut client = RawClient::of(&broker);
+    assert_eq!(client.end_offset("t", 0, true).await, 22);
 }
 
 #[tokio::test]

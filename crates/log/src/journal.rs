@@ -26,6 +26,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::checkpoint::JournalFiles;
 use crate::error::{JournalFailed, OpenError};
 use crate::fields::Fields;
+use crate::spare::{SpareDone, SpareWork};
 
 /// Groups begin here and at its multiples. The unit in which file systems write.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
@@ -35,8 +36,11 @@ const CHECKSUM_AT: usize = 44;
 const MAGIC: [u8; 8] = *b"atonceJ1";
 /// The flag of a group that announces the next file, and is the last one in its own.
 const ANNOUNCES: u32 = 1;
-/// Zeros are written in pieces of this size.
-const ZEROS_BYTES: usize = 256 << 10;
+/// A file that is made beside the writer is begun when the active one is full to one part in so many: there is time, and an idle
+/// folder stays small.
+const SPARE_AHEAD_SHARE: u64 = 8;
+/// It is synced in pieces of this size.
+const SPARE_SYNC_BYTES: u64 = 1 << 20;
 /// Free files kept for reuse; more are removed.
 const SPARE_FILES_MAX: usize = 16;
 
@@ -95,6 +99,8 @@ pub(crate) struct Journal<D: Disk> {
     spares: Vec<PathBuf>,
     /// Makes the names of new spares unique; the next start removes those that are left.
     last_spare: u64,
+    /// One is being made elsewhere.
+    is_spare_in_work: bool,
     /// Below this, and including it, groups are known to be synced.
     synced_group: u64,
 }
@@ -117,6 +123,7 @@ impl<D: Disk> Journal<D> {
             needed: VecDeque::new(),
             spares: Vec::new(),
             last_spare: 0,
+            is_spare_in_work: false,
             synced_group,
         }
     }
@@ -167,20 +174,42 @@ impl<D: Disk> Journal<D> {
     ///
     /// Errors: those of the disk, a full one among them; nothing is broken then.
     pub(crate) fn add_spare(&mut self) -> io::Result<()> {
+        let done = self.new_spare(self.file_bytes).run();
+        self.take_spare(done)
+    }
+
+    fn new_spare(&mut self, sync_bytes: u64) -> SpareWork<D> {
         self.last_spare += 1;
         let path = self.directory.join(format!("spare-{}.tmp", self.last_spare));
-        let result = self.write_zeros(&path);
-        match result {
-            Ok(()) => {
-                self.spares.push(path);
-                Ok(())
-            }
-            Err(error) => {
-                // What was written so far would hold the space that is missing.
-                let _ = self.disk.remove_file(&path);
-                Err(error)
-            }
+        SpareWork { disk: Arc::clone(&self.disk), path, file_bytes: self.file_bytes, sync_bytes }
+    }
+
+    fn take_spare(&mut self, done: SpareDone) -> io::Result<()> {
+        let path = done.0?;
+        if self.spares.len() < SPARE_FILES_MAX {
+            self.spares.push(path);
+            Ok(())
+        } else {
+            self.disk.remove_file(&path)
         }
+    }
+
+    /// A file to be made elsewhere, if there is none, none is being made, and it is time. A commit that comes to need one before it
+    /// is there makes its own.
+    pub(crate) fn begin_spare(&mut self) -> Option<SpareWork<D>> {
+        let is_early = self.active.is_some() && self.place.offset < self.file_bytes / SPARE_AHEAD_SHARE;
+        if is_early || self.has_spare() || self.is_spare_in_work {
+            return None;
+        }
+        self.is_spare_in_work = true;
+        Some(self.new_spare(SPARE_SYNC_BYTES))
+    }
+
+    /// Takes note of what became of it.
+    pub(crate) fn finish_spare(&mut self, done: SpareDone) {
+        self.is_spare_in_work = false;
+        // One that could not be made is tried again; one that is left over and cannot be removed, the next start removes.
+        let _ = self.take_spare(done);
     }
 
     pub(crate) fn has_spare(&self) -> bool {
@@ -190,19 +219,6 @@ impl<D: Disk> Journal<D> {
     /// Whether the active file is more than half full.
     pub(crate) fn wants_spare(&self) -> bool {
         self.active.is_none() || self.place.offset > self.file_bytes / 2
-    }
-
-    fn write_zeros(&self, path: &Path) -> io::Result<()> {
-        let file = self.disk.open_or_create(path)?;
-        let zeros = vec![0; usize::try_from(self.file_bytes).unwrap_or(ZEROS_BYTES).min(ZEROS_BYTES)];
-        let mut position = 0;
-        while position < self.file_bytes {
-            let left = usize::try_from(self.file_bytes - position).unwrap_or(usize::MAX);
-            let piece = zeros.get(..left).unwrap_or(&zeros);
-            file.write_at(piece, position)?;
-            position += piece.len() as u64;
-        }
-        file.sync()
     }
 
     /// Writes a group, of which [`new_group`] made the buffer. Returns it padded, as it stands in the file.

@@ -140,3 +140,74 @@ fn unsynced_groups_are_kept_as_a_prefix_and_nothing_is_called_damage() {
     }
     assert!(lengths.len() > 3, "{lengths:?}");
 }
+
+/// A journal whose first file is an eighth full.
+fn begun(disk: &FaultyDisk) -> Journal<FaultyDisk> {
+    let mut journal = journal(disk);
+    write(&mut journal, &[1; 10]);
+    assert_eq!(journal.place().offset, BLOCK_BYTES);
+    journal
+}
+
+#[test]
+fn a_file_made_elsewhere_is_the_next_one() {
+    let disk = FaultyDisk::new();
+    let mut journal = begun(&disk);
+    let work = journal.begin_spare().expect("it is time");
+    assert!(journal.begin_spare().is_none(), "one is being made");
+    journal.finish_spare(work.run());
+    assert!(journal.begin_spare().is_none(), "one is there");
+    let made = journal.last_spare;
+    while journal.place().file_number == 1 {
+        write(&mut journal, &[2; 5000]);
+    }
+    assert_eq!(journal.last_spare, made, "no other was made");
+    journal.sync().unwrap();
+    let (payloads, end) = read(&disk).unwrap();
+    assert_eq!((payloads.len(), end.tail), (5, Tail::Clean));
+}
+
+#[test]
+fn no_file_is_made_ahead_while_the_active_one_is_nearly_empty() {
+    let disk = FaultyDisk::new();
+    let mut journal = journal(&disk);
+    journal.begin().unwrap();
+    assert!(journal.begin_spare().is_none());
+}
+
+/// The journal needs the file before whoever makes it is done.
+#[test]
+fn a_commit_does_not_wait_for_a_file_that_is_being_made() {
+    let disk = FaultyDisk::new();
+    let mut journal = begun(&disk);
+    let late = journal.begin_spare().expect("it is time");
+    while journal.place().file_number == 1 {
+        write(&mut journal, &[2; 5000]);
+    }
+    assert!(journal.begin_spare().is_none(), "the late one still counts");
+    journal.finish_spare(late.run());
+    assert!(journal.has_spare());
+    let made = journal.last_spare;
+    while journal.place().file_number == 2 {
+        write(&mut journal, &[3; 5000]);
+    }
+    assert_eq!(journal.last_spare, made, "the late one was taken");
+    journal.sync().unwrap();
+    assert_eq!(read(&disk).unwrap().1.tail, Tail::Clean);
+}
+
+#[test]
+fn a_file_that_the_disk_has_no_room_for_leaves_nothing_behind_and_is_tried_again() {
+    let disk = FaultyDisk::new();
+    let mut journal = begun(&disk);
+    disk.set_capacity_bytes(Some(FILE_BYTES + FILE_BYTES / 2));
+    let done = journal.begin_spare().expect("it is time").run();
+    assert_eq!(done.error().map(io::Error::kind), Some(io::ErrorKind::StorageFull));
+    journal.finish_spare(done);
+    assert!(!journal.has_spare());
+    assert_eq!(disk.list(&folder()).unwrap().len(), 1);
+    disk.set_capacity_bytes(None);
+    let work = journal.begin_spare().expect("tried again");
+    journal.finish_spare(work.run());
+    assert!(journal.has_spare());
+}

@@ -41,6 +41,7 @@ mod recovery;
 pub mod salvage;
 mod segment;
 mod settings;
+mod spare;
 pub mod storage;
 mod survey;
 
@@ -56,4 +57,5 @@ pub use producer::{
 };
 pub use reader::{AbortedTransaction, IsolationLevel, PartitionReader, Read, TimestampedOffset, Watermarks};
 pub use salvage::Salvaged;
+pub use spare::{SpareDone, SpareWork};
 pub use storage::{Appended, Committed, JournalPosition, Storage};

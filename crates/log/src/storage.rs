@@ -35,6 +35,7 @@ use crate::producer::{Marker, Origin, ProducerState, TransactionVersion, Verdict
 use crate::reader::PartitionReader;
 use crate::recovery;
 use crate::settings::Settings;
+use crate::spare::{SpareDone, SpareWork};
 
 /// Left in the folder by [`Storage::close`], and removed before anything is written.
 pub(crate) const CLEAN_FILE: &str = "clean-shutdown";
@@ -465,11 +466,27 @@ impl<D: Disk> Storage<D> {
         self.durable = self.staged;
         self.publish(&groups)?;
         self.after_publish()?;
-        if self.journal.wants_spare() && !self.journal.has_spare() {
-            // If the disk is full, `make_room` will say so.
-            let _ = self.journal.add_spare();
+        match self.config.checkpointing {
+            Checkpointing::Inline => {
+                if self.journal.wants_spare() && !self.journal.has_spare() {
+                    // If the disk is full, `make_room` will say so.
+                    let _ = self.journal.add_spare();
+                }
+            }
+            Checkpointing::ByCaller => {}
         }
         Ok(())
+    }
+
+    /// A journal file to be made ahead, if it is time: [`SpareWork::run`] may be called elsewhere while the storage is used. Whoever
+    /// does not ask for it, or is late, has the commits make them.
+    pub fn begin_spare(&mut self) -> Option<SpareWork<D>> {
+        if self.failed.is_some() { None } else { self.journal.begin_spare() }
+    }
+
+    /// Takes note of what became of a journal file that was made ahead.
+    pub fn finish_spare(&mut self, done: SpareDone) {
+        self.journal.finish_spare(done);
     }
 
     /// Whether the journal has grown so far that a checkpoint should be made, or files wait to be removed.

@@ -39,7 +39,7 @@ use atonce_kernel::chance::Chance;
 use atonce_kernel::{ProducerId, Timestamp, TopicName, TopicPartition, Uuid};
 use atonce_log::{
     AppendError, Appended, CheckpointDone, Checkpointing, CompactionDone, Durability, Marker, Origin, PartitionReader,
-    ProducerRefusal, StageError, Storage, StorageConfig,
+    ProducerRefusal, SpareDone, StageError, Storage, StorageConfig,
 };
 use atonce_protocol::ErrorCode;
 use tokio::sync::{oneshot, watch};
@@ -85,6 +85,9 @@ const PRODUCER_IDS_PER_BLOCK: u32 = 1000;
 /// How long to wait before a checkpoint that could not be written is tried again.
 const CHECKPOINT_RETRY_MS: i64 = 1000;
 
+/// How long to wait before a journal file that could not be made ahead is tried again.
+const SPARE_RETRY_MS: i64 = 1000;
+
 /// How often silent producers are looked for (Kafka: `producer.id.expiration.check.interval.ms`).
 const PRODUCER_EXPIRY_INTERVAL_MS: i64 = 600_000;
 
@@ -104,6 +107,8 @@ enum WakeUp {
     Work(Work),
     /// A checkpoint is written, or was tried.
     Checkpointed(CheckpointDone),
+    /// A journal file is made ahead, or was tried.
+    SpareMade(SpareDone),
     /// A compaction is done, or has come to nothing.
     Compacted(CompactionDone),
     Stop(Stop),
@@ -196,6 +201,7 @@ pub(crate) async fn start(
                 let ended = engine.run(&receiver, &crash);
                 // Nobody else may have the folder while a checkpoint is still being written into it.
                 engine.join_checkpoint();
+                engine.join_spare();
                 engine.stop_compaction();
                 if let Err(error) = &ended {
                     failing.0.send_replace(Some(error.clone()));
@@ -259,6 +265,9 @@ pub(crate) struct Engine {
     /// The checkpoint that is being written.
     checkpoint: Option<std::thread::JoinHandle<()>>,
     next_checkpoint: Timestamp,
+    /// The journal file that is being made ahead.
+    spare: Option<std::thread::JoinHandle<()>>,
+    next_spare: Timestamp,
     /// New data is refused, and that was said.
     is_refusing: bool,
     metrics: Arc<WriterMetrics>,
@@ -330,6 +339,8 @@ impl Engine {
             cleaning,
             checkpoint: None,
             next_checkpoint: now,
+            spare: None,
+            next_spare: now,
             is_refusing: false,
             metrics: Arc::default(),
             wake_ups,
@@ -371,6 +382,7 @@ impl Engine {
                 match wake_up {
                     WakeUp::Work(work) => work(self),
                     WakeUp::Checkpointed(done) => self.finish_checkpoint(done),
+                    WakeUp::SpareMade(done) => self.finish_spare(done),
                     WakeUp::Compacted(done) => self.finish_compaction(done),
                     WakeUp::Stop(how) => stop = Some(how),
                 }
@@ -385,6 +397,7 @@ impl Engine {
             self.commit();
             self.tell_of_a_full_disk();
             self.begin_checkpoint_if_due();
+            self.begin_spare_if_due();
             if let Some(reason) = self.failed.take() {
                 tracing::error!(reason, "the writer stops: nothing more is acknowledged");
                 return Err(StopError(reason));
@@ -448,11 +461,44 @@ impl Engine {
         self.look_for_old_files();
     }
 
+    /// Lets a journal file be made ahead, on a thread of its own: it takes as long as a hundred commits.
+    fn begin_spare_if_due(&mut self) {
+        if self.next_spare > self.now {
+            return;
+        }
+        let Some(work) = self.storage.begin_spare() else { return };
+        let wake_ups = self.wake_ups.clone();
+        let thread = std::thread::Builder::new().name("atonce-journal".to_owned()).spawn(move || {
+            let _ = wake_ups.send(WakeUp::SpareMade(work.run()));
+        });
+        match thread {
+            Ok(thread) => self.spare = Some(thread),
+            Err(error) => self.finish_spare(SpareDone::not_begun(error)),
+        }
+    }
+
+    /// One that could not be made is made by the commit that needs it, which says what is wrong.
+    fn finish_spare(&mut self, done: SpareDone) {
+        self.join_spare();
+        if let Some(error) = done.error() {
+            tracing::debug!(%error, "a journal file could not be made ahead");
+            self.next_spare = self.now.plus_ms(SPARE_RETRY_MS);
+        }
+        self.storage.finish_spare(done);
+    }
+
+    fn join_spare(&mut self) {
+        if let Some(thread) = self.spare.take() {
+            let _ = thread.join();
+        }
+    }
+
     /// Waits until the checkpoint that runs, if one does, is written; all else that is asked for by then is dropped.
     fn await_checkpoint(&mut self, wake_ups: &mpsc::Receiver<WakeUp>) {
         while self.checkpoint.is_some() {
             match wake_ups.recv() {
                 Ok(WakeUp::Checkpointed(done)) => self.finish_checkpoint(done),
+                Ok(WakeUp::SpareMade(done)) => self.finish_spare(done),
                 Ok(WakeUp::Work(_) | WakeUp::Compacted(_) | WakeUp::Stop(_)) => {}
                 Err(mpsc::RecvError) => self.join_checkpoint(),
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use atonce_kernel::chance::Chance;
 use atonce_kernel::{Outcome, ProducerIdentity, TopicName, TopicPartition, Uuid};
-use atonce_log::{CheckpointWork, CompactionProgress, CompactionWork, IsolationLevel, Origin, Storage};
+use atonce_log::{CheckpointWork, CompactionProgress, CompactionWork, IsolationLevel, Origin, SpareWork, Storage};
 use atonce_testkit::disk::FaultyDisk;
 
 use super::{NOW, append_verified, batch, marker, plain, read_all, topic_id};
@@ -268,6 +268,7 @@ pub(crate) struct Run {
     /// Units that were acknowledged.
     pub(crate) acknowledged: usize,
     checkpoint: Option<CheckpointWork<FaultyDisk>>,
+    spare: Option<SpareWork<FaultyDisk>>,
     compaction: Option<CompactionWork<FaultyDisk>>,
     /// Compactions that took effect.
     pub(crate) compactions: usize,
@@ -284,6 +285,7 @@ impl Run {
             history,
             acknowledged: 0,
             checkpoint: None,
+            spare: None,
             compaction: None,
             compactions: 0,
             commits: 0,
@@ -310,6 +312,9 @@ impl Run {
                 return Ok(());
             }
             Step::BeginCheckpoint => {
+                if self.spare.is_none() {
+                    self.spare = self.storage.begin_spare();
+                }
                 if self.checkpoint.is_none() {
                     self.checkpoint = self.storage.begin_checkpoint().map_err(|_| Stopped)?;
                     self.acknowledged = self.history.len() - 1;
@@ -317,6 +322,9 @@ impl Run {
                 return Ok(());
             }
             Step::RunCheckpoint => {
+                if let Some(work) = self.spare.take() {
+                    self.storage.finish_spare(work.run());
+                }
                 if let Some(work) = self.checkpoint.take() {
                     self.storage.finish_checkpoint(work.run()).map_err(|_| Stopped)?;
                 }

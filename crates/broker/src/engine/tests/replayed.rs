@@ -43,6 +43,7 @@ fn turn(engine: &mut Engine, wake_ups: &mpsc::Receiver<WakeUp>) {
         }
         match wake_ups.recv().expect("it says when it is done") {
             WakeUp::Checkpointed(done) => engine.finish_checkpoint(done),
+            WakeUp::SpareMade(done) => engine.finish_spare(done),
             WakeUp::Compacted(done) => engine.finish_compaction(done),
             WakeUp::Work(_) | WakeUp::Stop(_) => panic!("nobody asked"),
         }
