@@ -148,7 +148,7 @@ const PLACES: &[Place] = &[
     Place {
         folder: "streams-core",
         package: "atonce-streams-core",
-        purity: Purity::Pure { foreign: &["bytes", "crc32c", "postcard", "serde", "serde_json", "thiserror"] },
+        purity: Purity::Pure { foreign: &["bytes", "crc32c", "postcard", "regex", "serde", "serde_json", "thiserror"] },
         may_name: &["atonce-kernel"],
     },
     Place {

@@ -58,7 +58,7 @@ fn topology(kind: &str, input: &str, output: &str) -> Topology {
 
 /// An application of either runtime.
 enum Running {
-    Ours(Application),
+    Ours(Box<Application>),
     Jvm(Child),
 }
 
@@ -80,8 +80,8 @@ impl Scene<'_> {
         let application_id = self.cluster.name(application);
         let state = self.state.path().join(format!("{application}-{runtime:?}"));
         match runtime {
-            Runtime::Ours => Running::Ours(
-                Application::builder(application_id, topology(self.kind, &input, &output))
+            Runtime::Ours => {
+                let application = Application::builder(application_id, topology(self.kind, &input, &output))
                     .bootstrap_servers(self.cluster.bootstrap_servers.as_str())
                     .commit_interval(Duration::from_millis(50))
                     .session_timeout(Duration::from_secs(6))
@@ -89,8 +89,9 @@ impl Scene<'_> {
                     .state_dir(state)
                     .start()
                     .await
-                    .unwrap(),
-            ),
+                    .unwrap();
+                Running::Ours(Box::new(application))
+            }
             Runtime::Jvm => {
                 let classpath = std::env::var("ATONCE_TEST_KAFKA_CLASSPATH").expect("Kafka's jars are named");
                 let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/beside_the_jvm/Topologies.java");

@@ -232,7 +232,7 @@ async fn a_clean_close_leaves_the_group_at_once_or_keeps_its_place_as_it_is_told
     let running = start().await;
     assert_exact(&cluster.counts(total(&all)).await, &all);
     running.close().await.unwrap();
-    assert_eq!(members(&cluster).await, [String::new(); 0], "nobody is waited for");
+    assert_eq!(members(&cluster).await, Vec::<String>::new(), "nobody is waited for");
 }
 
 /// A record that one process cannot bear ends all of them.
