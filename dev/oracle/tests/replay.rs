@@ -1,5 +1,7 @@
 //! Our broker answers every recorded question as Apache Kafka 4.4 did, but for the listed differences.
 
+#![expect(clippy::print_stdout, reason = "what was chance is shown beside what was not")]
+
 use atonce_oracle::compare::{Known, differences};
 use atonce_oracle::recorded::{self, ask_all};
 use atonce_oracle::script;

@@ -56,6 +56,7 @@ impl Drop for Client {
 
 /// Does what its environment says, for longer than anybody waits for it. In a test run of its own it has nothing to do.
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "whoever started it reads it")]
 async fn the_client_that_is_killed() {
     let (Ok(address), Ok(role)) = (std::env::var(ADDRESS), std::env::var(ROLE)) else { return };
     let kafka = krafka::Kafka::builder(address).connect().await.expect("connected");

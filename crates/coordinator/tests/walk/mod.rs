@@ -44,7 +44,7 @@ pub(crate) fn explore<W: World>(start: W, depth: usize, settle_each: usize) -> u
                     }
                     is_new
                 }));
-                let way_here = || [way.as_slice(), &[action.clone()]].concat();
+                let way_here = || [way.as_slice(), std::slice::from_ref(&action)].concat();
                 match walked {
                     Ok(true) => next.push((after, way_here())),
                     Ok(false) => {}
