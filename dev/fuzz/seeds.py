@@ -155,9 +155,10 @@ def clients():
         keep("clients", b"\2" + array([partitions("x", 0, 1), partitions("gone", 7)]) + generation)
         keep("clients", b"\2" + array([partitions("x", 0, 0, -1, 99)]) + generation)
     tasks = array([number(0) + number(1), number(1) + number(0)])
-    keep("clients", b"\3\1" + text("process") + tasks + array([]))
-    keep("clients", b"\3\1" + text("") + array([]) + tasks)
-    keep("clients", b"\4\1" + tasks)
+    keep("clients", b"\3\2" + text("process") + tasks + array([]) + number(0))
+    keep("clients", b"\3\2" + text("") + array([]) + tasks + number(1))
+    keep("clients", b"\4\2\0" + tasks)
+    keep("clients", b"\4\2\1")
     keep("clients", b"\5\1" + bytes(range(16)) + number(9, 8) + number(-1) + number(1_000, 8) + b"\2")
     for value in (b"", b"word", b"\xff", number(7), number(-7, 8)):
         keep("clients", b"\6" + value)

@@ -3,7 +3,7 @@
 use atonce_kernel::chance::Chance;
 
 mod corpus;
-use corpus::{corpus, neighbour};
+use corpus::{corpus, neighbour, neighbours};
 
 #[expect(unreachable_pub, reason = "the fuzzer's own package takes it as a library")]
 #[path = "../../../dev/fuzz/src/lib.rs"]
@@ -20,7 +20,7 @@ fn the_corpus_and_its_neighbours_harm_no_decoder() {
             inputs += 1;
             target(&input);
             let mut chance = Chance::from_seed(inputs);
-            for _ in 0..NEIGHBOURS {
+            for _ in 0..neighbours(NEIGHBOURS) {
                 target(&neighbour(&input, &mut chance));
             }
         }

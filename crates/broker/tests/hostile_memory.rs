@@ -12,8 +12,8 @@ use raw_client::{RawClient, broker, plain_batch};
 /// Connections of each kind. Both ends are open files of this process, of which a user may have 1024.
 const CONNECTIONS: usize = 100;
 
-/// What one may cost: its task, its channel and its buffer are some twenty kilobytes; pages and the allocator's ways are not ours.
-const KILOBYTES_EACH_MAX: usize = 64;
+/// What one may cost. It is some seven on Linux: its task, its channel and a buffer; how an allocator takes pages is not ours.
+const KILOBYTES_EACH_MAX: usize = 32;
 
 /// What is announced and never comes.
 const ANNOUNCED_BYTES: i32 = 90 << 20;

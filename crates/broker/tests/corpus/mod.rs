@@ -29,3 +29,8 @@ pub(crate) fn neighbour(input: &[u8], chance: &mut Chance) -> Vec<u8> {
     }
     bytes
 }
+
+/// How many neighbours are made of each input: so many, or as many as the environment asks for.
+pub(crate) fn neighbours(usually: u64) -> u64 {
+    std::env::var("ATONCE_TEST_NEIGHBOURS").ok().and_then(|number| number.parse().ok()).unwrap_or(usually)
+}

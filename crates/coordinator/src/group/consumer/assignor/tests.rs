@@ -160,3 +160,12 @@ fn any_group_is_balanced_as_far_as_its_subscriptions_let_it() {
         }
     }
 }
+
+#[test]
+fn assignors_are_known_by_their_names() {
+    for assignor in [Assignor::Uniform, Assignor::Range] {
+        assert_eq!(Assignor::named(assignor.name()), Some(assignor));
+    }
+    assert_eq!([Assignor::Uniform, Assignor::Range].map(Assignor::name), ["uniform", "range"]);
+    assert_eq!(Assignor::named("sticky"), None);
+}
