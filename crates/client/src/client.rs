@@ -18,6 +18,24 @@ use crate::read_process_write::ReadProcessWrite;
 use crate::transaction::TransactionalProducerBuilder;
 
 /// Settings of a [`Client`] to be.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let broker = atonce_broker::Broker::temporary().await?;
+/// use std::time::Duration;
+///
+/// use atonce_client::Client;
+///
+/// let client = Client::builder(broker.bootstrap_servers())
+///     .client_id("billing")
+///     .request_timeout(Duration::from_secs(10))
+///     .connect()
+///     .await?;
+/// assert_eq!(client.admin().describe_cluster().await?.brokers.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ClientBuilder {
     bootstrap_servers: String,

@@ -211,6 +211,32 @@ impl IntoIterator for Batch {
 }
 
 /// What happens to a consumer.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let broker = atonce_broker::Broker::temporary().await?;
+/// # let client = atonce_client::Client::builder(broker.bootstrap_servers()).connect().await?;
+/// # client.admin().create_topics(&[atonce_client::NewTopic::new("orders", 1)]).await?;
+/// use std::time::Duration;
+///
+/// use atonce_client::ConsumerEvent;
+///
+/// let mut consumer = client.consumer().group("billing").subscribe(["orders"]).await?;
+/// let mut is_ours = false;
+/// while !is_ours {
+///     match consumer.next_event(Duration::from_secs(1)).await? {
+///         Some(ConsumerEvent::Assigned(partitions, _)) => is_ours = !partitions.is_empty(),
+///         Some(ConsumerEvent::Batch(batch)) => consumer.commit(batch.positions()).await?,
+///         // They go with the next call: what is done may still be committed.
+///         Some(ConsumerEvent::Revoking(_)) => consumer.commit(consumer.positions()).await?,
+///         // They are another's already: commit nothing.
+///         Some(ConsumerEvent::Lost(_)) | None => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub enum ConsumerEvent {
     /// Records, or moved positions.
@@ -259,6 +285,33 @@ pub(crate) struct ConsumerSettings {
 }
 
 /// Settings of a [`Consumer`] to be.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let broker = atonce_broker::Broker::temporary().await?;
+/// # let client = atonce_client::Client::builder(broker.bootstrap_servers()).connect().await?;
+/// # client.admin().create_topics(&[atonce_client::NewTopic::new("orders", 1)]).await?;
+/// use atonce_client::{OffsetReset, Position, ProducerRecord, TopicPartition};
+///
+/// let producer = client.producer().start().await?;
+/// producer.send(ProducerRecord::to("orders").value("two lamps")).await?.await?;
+///
+/// // As a member of a group:
+/// let consumer = client.consumer().group("billing").read_committed().auto_offset_reset(OffsetReset::Earliest);
+/// let mut consumer = consumer.subscribe(["orders"]).await?;
+/// let batch = consumer.next_batch().await?.expect("nobody stops it");
+/// consumer.commit(batch.positions()).await?;
+/// consumer.close().await?;
+///
+/// // Or by oneself:
+/// let place = (TopicPartition::new("orders", 0), Position::Earliest);
+/// let mut consumer = client.consumer().read_committed().assign([place]).await?;
+/// let batch = consumer.next_batch().await?.expect("nobody stops it");
+/// assert_eq!(batch.records[0].value().as_deref(), Some(&b"two lamps"[..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ConsumerBuilder {
     client: Client,
@@ -999,6 +1052,23 @@ impl Stream for BatchStream {
 }
 
 /// Stops a consumer from elsewhere, for instance at a signal.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let broker = atonce_broker::Broker::temporary().await?;
+/// # let client = atonce_client::Client::builder(broker.bootstrap_servers()).connect().await?;
+/// # client.admin().create_topics(&[atonce_client::NewTopic::new("orders", 1)]).await?;
+/// let mut consumer = client.consumer().group("billing").subscribe(["orders"]).await?;
+/// let stopper = consumer.stopper();
+/// tokio::spawn(async move { stopper.stop() });
+/// while let Some(batch) = consumer.next_batch().await? {
+///     consumer.commit(batch.positions()).await?;
+/// }
+/// consumer.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ConsumerStop {
     host: Arc<ConsumerHost>,

@@ -134,6 +134,23 @@ macro_rules! producer_settings {
 pub(crate) use producer_settings;
 
 /// Settings of a [`Producer`] to be.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let broker = atonce_broker::Broker::temporary().await?;
+/// # let client = atonce_client::Client::builder(broker.bootstrap_servers()).connect().await?;
+/// # client.admin().create_topics(&[atonce_client::NewTopic::new("orders", 1)]).await?;
+/// use std::time::Duration;
+///
+/// use atonce_client::{Compression, ProducerRecord};
+///
+/// let producer = client.producer().compression(Compression::Lz4).linger(Duration::from_millis(1)).start().await?;
+/// let delivery = producer.send(ProducerRecord::to("orders").key("customer-7").value("two lamps")).await?;
+/// assert_eq!(delivery.await?.offset, Some(0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ProducerBuilder {
     client: Client,

@@ -408,6 +408,29 @@ impl Transaction<'_> {
 }
 
 /// A transaction that owns its producer, and gives it back at its end.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let broker = atonce_broker::Broker::temporary().await?;
+/// # let client = atonce_client::Client::builder(broker.bootstrap_servers()).connect().await?;
+/// # client.admin().create_topics(&[atonce_client::NewTopic::new("orders", 1)]).await?;
+/// use atonce_client::ProducerRecord;
+///
+/// let producer = client.transactional_producer("payments-1").start().await?;
+/// let transaction = producer.begin_owned().await.map_err(|(_, error)| error)?;
+/// // It may be moved into a task, which a borrowing one may not.
+/// let writing = tokio::spawn(async move {
+///     transaction.send(ProducerRecord::to("orders").value("two lamps")).await?;
+///     let (producer, committed) = transaction.commit().await;
+///     committed?;
+///     Ok::<_, atonce_client::Error>(producer)
+/// });
+/// let producer = writing.await??;
+/// assert_eq!(producer.statistics().committed, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a transaction that is dropped takes its producer with it"]
 pub struct OwnedTransaction {
