@@ -101,6 +101,26 @@ impl Exchange {
         apis.any(|api| api.api_key == self.header.api_key && (api.min_version..=api.max_version).contains(&version))
     }
 
+    /// The question as a frame. A fetch that was woken by what others wrote waits here until they have, however slow the machine is.
+    fn frame(&self, body: &Bytes) -> Bytes {
+        let mut reader = Reader::new(body.clone());
+        let header = frame::decode_request_header(&mut reader).expect("a header");
+        if let AnyResponse::Fetch(recorded) = &self.recorded
+            && recorded
+                .responses
+                .iter()
+                .flat_map(|it| &it.partitions)
+                .any(|it| it.records.as_ref().is_some_and(|it| !it.is_empty()))
+            && let Ok(AnyRequest::Fetch(mut request)) =
+                AnyRequest::decode(self.key, &mut reader, self.header.api_version)
+        {
+            request.max_wait_ms = 30_000;
+            return frame::encode_request(&header, &request).expect("as it was, but for a number").freeze();
+        }
+        let length = i32::try_from(body.len()).expect("short").to_be_bytes();
+        [&length[..], body].concat().into()
+    }
+
     fn needs_a_fetch_session(&self) -> bool {
         let mut reader = Reader::new(self.request.clone());
         frame::decode_request_header(&mut reader).expect("a header");
@@ -267,12 +287,11 @@ impl Replay {
                 }
                 self.draw_producer_ids(exchange).await;
                 let body = self.translation.translate(&exchange.request);
-                let length = i32::try_from(body.len()).expect("short").to_be_bytes();
-                client.send_bytes(&[&length[..], &body].concat()).await;
+                client.send_bytes(&exchange.frame(&body)).await;
                 continue;
             }
             let what = format!("{name}:{} {:?} v{}", place + 1, exchange.key, exchange.header.api_version);
-            let answer = tokio::time::timeout(Duration::from_secs(20), client.receive_frame())
+            let answer = tokio::time::timeout(Duration::from_secs(60), client.receive_frame())
                 .await
                 .unwrap_or_else(|_| panic!("{what}: no answer"))
                 .unwrap_or_else(|| panic!("{what}: the connection was closed"));
