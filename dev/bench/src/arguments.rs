@@ -12,7 +12,7 @@ Measures atonce beside its peers and prints one table; it also goes to target/be
   cargo run --release -p bench -- 2 3          only these rows
 
   --quick           shorter runs and fewer rounds
-  --rounds N        so many rounds count, instead of 5 (or 3)
+  --rounds N        so many rounds count, instead of 5 (quick: 2)
   --record          keeps the report in dev/bench/history, to which later runs are compared
   --atonce FILE     the binary to measure, instead of one that is built here
   --list            the rows, and what each needs
@@ -66,7 +66,7 @@ impl Arguments {
 
     /// How many rounds count.
     pub(crate) fn counted_rounds(&self) -> usize {
-        self.rounds.unwrap_or(if self.quick { 3 } else { 5 })
+        self.rounds.unwrap_or(if self.quick { 2 } else { 5 })
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn fewer_rounds_count_in_a_quick_run_unless_told() {
         assert_eq!(parse("").unwrap().unwrap().counted_rounds(), 5);
-        assert_eq!(parse("--quick").unwrap().unwrap().counted_rounds(), 3);
+        assert_eq!(parse("--quick").unwrap().unwrap().counted_rounds(), 2);
         assert_eq!(parse("--quick --rounds 7").unwrap().unwrap().counted_rounds(), 7);
     }
 

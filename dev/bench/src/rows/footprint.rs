@@ -57,7 +57,7 @@ fn start(workbench: &Workbench, brokers: &mut [Broker; 2]) -> Result<Line> {
 
 fn idle_cpu(workbench: &Workbench, brokers: &mut [Broker; 2]) -> Result<Line> {
     std::thread::sleep(SETTLING);
-    let seconds = if workbench.quick { 2 } else { 10 };
+    let seconds = if workbench.quick { 1 } else { 10 };
     compare(workbench, brokers, "idle, CPU", "% of a core", IDLE_CPU_MAX, |broker, _| {
         let before = processes::cpu_seconds_of_threads(broker.pid)?;
         std::thread::sleep(Duration::from_secs(seconds));
@@ -72,7 +72,7 @@ fn idle_memory(workbench: &Workbench, brokers: &mut [Broker; 2]) -> Result<Line>
 
 /// Each round adds some, so that the last one adds to ten thousand (or two).
 fn partitions(workbench: &Workbench, brokers: &mut [Broker; 2]) -> Result<Line> {
-    let each = if workbench.quick { 500 } else { 1_700 };
+    let each = if workbench.quick { 600 } else { 1_700 };
     let work = format!("a further idle partition, {each} at once");
     compare(workbench, brokers, &work, "KiB", PARTITION_KIB_MAX, |broker, round| {
         let mut client = RawClient::connect(&broker.address)?;
@@ -82,7 +82,7 @@ fn partitions(workbench: &Workbench, brokers: &mut [Broker; 2]) -> Result<Line> 
 
 /// The same, all of which stay open until the end.
 fn connections(workbench: &Workbench, brokers: &mut [Broker; 2]) -> Result<Line> {
-    let each = if workbench.quick { 500 } else { 1_700 };
+    let each = if workbench.quick { 600 } else { 1_700 };
     let all = u64::try_from(each).unwrap_or(0) * (workbench.counted_rounds as u64 + 1) * 2;
     let may_have = processes::raise_open_files();
     ensure!(all < may_have, "{all} connections are more than the {may_have} files that may be open here");

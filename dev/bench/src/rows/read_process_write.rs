@@ -18,7 +18,7 @@ pub(super) fn run(workbench: &mut Workbench) -> Result<Vec<Line>> {
     let mut contenders = Contender::both(workbench, durability)?;
     let names = [contenders[0].broker.name, contenders[1].broker.name];
     // More than the fastest reads in its time.
-    let records = if workbench.quick { 400_000 } else { 1_500_000 };
+    let records = if workbench.quick { 250_000 } else { 1_500_000 };
     for Contender { client, broker } in &mut contenders {
         workbench.progress.say(&format!("loading {records} records · {}", broker.name));
         for topic in ["input", "output"] {
@@ -31,7 +31,7 @@ pub(super) fn run(workbench: &mut Workbench) -> Result<Vec<Line>> {
     let mut runs = 0;
     for (size, least) in SIZES {
         let work = format!("librdkafka's loop, {size} records a transaction, {}", durability.name());
-        let seconds = if workbench.quick { 1.5 } else { 5.0 };
+        let seconds = if workbench.quick { 0.8 } else { 5.0 };
         let progress = &workbench.progress;
         let [ours, peer] = interleave(&mut contenders, workbench.counted_rounds, |Contender { broker, .. }, round| {
             // A group and a transactional id of its own: it begins at the beginning of the input, and waits for nobody.

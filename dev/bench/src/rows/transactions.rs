@@ -36,7 +36,7 @@ fn with(workbench: &mut Workbench, durability: Durability) -> Result<Vec<Line>> 
             let address = &contender.broker.address;
             contender.client.call(&format!("topic bootstrap={address} name={topic} partitions={partitions}"))?;
         }
-        let seconds = if workbench.quick { 1.0 } else { 5.0 };
+        let seconds = if workbench.quick { 0.5 } else { 5.0 };
         let [ours, peer, stub] = measure(workbench, &mut contenders, &work, &topic, partitions, seconds)?;
         p99s.push((partitions, series(&ours, Figure::P99Ms), series(&stub, Figure::P99Ms)));
         let mut line = Line::compare(2, &work, "commits/s", (names[0], &ours), (names[1], &peer));
