@@ -305,7 +305,11 @@ async fn a_request_that_the_broker_does_not_have_is_named_at_once_and_not_tried_
     for request in [ApiKey::JoinGroup, ApiKey::Fetch, ApiKey::OffsetFetch, ApiKey::ListOffsets] {
         let consumer = without(&world, request).await.consumer().group(world.name(request.name()));
         let consumer = consumer.auto_offset_reset(atonce_client::OffsetReset::Earliest);
-        let mut consumer = consumer.subscribe([topic.clone()]).await.expect("starts");
+        let mut consumer = if request == ApiKey::JoinGroup {
+            consumer.subscribe([topic.clone()]).await.expect("starts")
+        } else {
+            consumer.assign([committed(&topic)]).await.expect("starts")
+        };
         let error = loop {
             match consumer.next_batch().await {
                 Ok(_) => assert!(before.elapsed() < Duration::from_secs(60), "nobody says so"),
@@ -317,10 +321,15 @@ async fn a_request_that_the_broker_does_not_have_is_named_at_once_and_not_tried_
     }
     let mut consumer = without(&world, ApiKey::OffsetCommit).await.consumer().group(world.name("OffsetCommit"));
     consumer = consumer.auto_offset_reset(atonce_client::OffsetReset::Earliest);
-    let mut consumer = consumer.subscribe([topic.clone()]).await.expect("starts");
+    let mut consumer = consumer.assign([committed(&topic)]).await.expect("starts");
     let batch = consumer.next_batch().await.expect("reads").expect("is not stopped");
     names(&consumer.commit(batch.positions()).await.expect_err("cannot commit"), ApiKey::OffsetCommit);
     assert!(before.elapsed() < Duration::from_secs(50), "{:?}", before.elapsed());
+}
+
+/// Where a group that nobody has to join has got to.
+fn committed(topic: &TopicName) -> (TopicPartition, atonce_client::Position) {
+    (TopicPartition::new(topic.clone(), 0), atonce_client::Position::Committed)
 }
 
 /// The first error of a transaction.
@@ -534,7 +543,7 @@ async fn a_committed_offset_that_is_refused_for_a_while_is_not_taken_for_none() 
         let consumer = client(&proxy).await.consumer().group(group.clone());
         // What a reader that took it for none would begin behind.
         let consumer = consumer.auto_offset_reset(atonce_client::OffsetReset::Latest);
-        let mut consumer = consumer.subscribe([topic.clone()]).await.expect("starts");
+        let mut consumer = consumer.assign([committed(&topic)]).await.expect("starts");
         let before = Instant::now();
         let first = loop {
             // The user may be told; he asks again.
