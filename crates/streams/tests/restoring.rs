@@ -154,8 +154,16 @@ async fn a_change_log_that_is_cut_under_a_store_that_follows_it_is_followed_from
     let both = vec![AlterConfig::set("cleanup.policy", "compact,delete")];
     let altered = cluster.client.admin().alter_configs(&[(topic.clone(), both)]).await.unwrap();
     assert!(altered[&topic].is_ok(), "{altered:?}");
-    let deleted = cluster.client.admin().delete_records(&[(partition.clone(), -1)]).await.unwrap();
-    assert!(deleted[&partition].is_ok(), "{deleted:?}");
+    // A cluster hears of the setting a moment after it has acknowledged it.
+    let started = Instant::now();
+    loop {
+        let deleted = cluster.client.admin().delete_records(&[(partition.clone(), -1)]).await.unwrap();
+        if deleted[&partition].is_ok() {
+            break;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{deleted:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     // What it waited for is gone; it need not wait for the transaction's end.
     running.wait_until_running().await;
     assert_eq!(running.statistics().rebuilt_stores, 1);
