@@ -18,7 +18,7 @@ pub struct Subscription {
     pub topics: Vec<TopicName>,
     /// What its assignor has to say.
     pub userdata: Bytes,
-    /// What it owns while it joins; nothing in eager rebalances.
+    /// What it owns while it joins, sorted; nothing in eager rebalances.
     pub owned: Vec<TopicPartition>,
     /// The generation that it owns that from; -1 if none, or if its version does not say.
     pub generation_id: i32,
@@ -44,18 +44,16 @@ pub fn encode_subscription(subscription: &Subscription) -> Result<Bytes, EncodeE
     message.encode_versioned(CONSUMER_PROTOCOL_VERSION)
 }
 
-/// Reads a subscription, of any version that is known; a newer one as the newest.
+/// Reads a subscription, of any version that is known; a newer one as the newest. Topics and owned partitions are sorted, each there once,
+/// whatever the member wrote.
 pub fn decode_subscription(bytes: &Bytes) -> Result<Subscription, DecodeError> {
     let message: ConsumerProtocolSubscription = decode_tolerantly(bytes)?;
     let topics: BTreeSet<TopicName> = message.topics.into_iter().map(TopicName::from).collect();
-    let owned = message.owned_partitions.into_iter().flat_map(|it| {
-        let topic = TopicName::from(it.topic);
-        it.partitions.into_iter().map(move |partition| TopicPartition::new(topic.clone(), partition))
-    });
+    let owned = message.owned_partitions.into_iter().map(|it| (it.topic, it.partitions));
     Ok(Subscription {
         topics: topics.into_iter().collect(),
         userdata: message.user_data.unwrap_or_default(),
-        owned: owned.collect(),
+        owned: in_order(owned),
         generation_id: message.generation_id,
         rack_id: message.rack_id,
     })
@@ -78,15 +76,19 @@ pub fn decode_assignment(bytes: &Bytes) -> Result<(Vec<TopicPartition>, Bytes), 
         return Ok((Vec::new(), Bytes::new()));
     }
     let message: ConsumerProtocolAssignment = decode_tolerantly(bytes)?;
-    let partitions: BTreeSet<TopicPartition> = message
-        .assigned_partitions
-        .into_iter()
-        .flat_map(|it| {
-            let topic = TopicName::from(it.topic);
-            it.partitions.into_iter().map(move |partition| TopicPartition::new(topic.clone(), partition))
+    let assigned = message.assigned_partitions.into_iter().map(|it| (it.topic, it.partitions));
+    Ok((in_order(assigned), message.user_data.unwrap_or_default()))
+}
+
+/// Partitions by topic as a sorted list with each of them once.
+fn in_order(by_topic: impl Iterator<Item = (String, Vec<i32>)>) -> Vec<TopicPartition> {
+    let partitions: BTreeSet<TopicPartition> = by_topic
+        .flat_map(|(topic, partitions)| {
+            let topic = TopicName::from(topic);
+            partitions.into_iter().map(move |partition| TopicPartition::new(topic.clone(), partition))
         })
         .collect();
-    Ok((partitions.into_iter().collect(), message.user_data.unwrap_or_default()))
+    partitions.into_iter().collect()
 }
 
 /// Reads what follows its own version; a version from the future as the newest known, whose fields it begins with.

@@ -345,3 +345,16 @@ fn subscriptions_and_assignments_keep_what_they_carry() {
     assert_eq!(decode_assignment(&Bytes::new()).expect("is nothing"), (Vec::new(), Bytes::new()));
     assert!(decode_subscription(&Bytes::from_static(b"x")).is_err());
 }
+
+#[test]
+fn what_a_member_says_it_owns_is_read_in_order_and_each_partition_once() {
+    // Version 1 of another client: no topics, no userdata, and of "b" partitions 1 and 0, of "a" 0, of "b" 1 again.
+    let mut bytes = vec![0, 1, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 3];
+    for (topic, partitions) in [(b'b', vec![1_i32, 0]), (b'a', vec![0]), (b'b', vec![1])] {
+        bytes.extend([0, 1, topic, 0, 0, 0, u8::try_from(partitions.len()).expect("few")]);
+        partitions.into_iter().for_each(|partition| bytes.extend(partition.to_be_bytes()));
+    }
+    let read = decode_subscription(&Bytes::from(bytes)).expect("can be read");
+    let owned = [("a", 0), ("b", 0), ("b", 1)].map(|(topic, partition)| TopicPartition::new(topic, partition));
+    assert_eq!(read.owned, owned);
+}

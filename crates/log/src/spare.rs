@@ -1,4 +1,4 @@
-//! A journal file made ahead: full of zeros, and synced. It takes as long as a hundred commits, so it can be done elsewhere.
+//! A journal file made ahead: full of zeros, and synced. That takes far longer than a commit, so it can be done elsewhere.
 //!
 //! **What it does not know**: what the file is used for, and when.
 

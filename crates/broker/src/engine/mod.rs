@@ -461,7 +461,7 @@ impl Engine {
         self.look_for_old_files();
     }
 
-    /// Lets a journal file be made ahead, on a thread of its own: it takes as long as a hundred commits.
+    /// Lets a journal file be made ahead, on a thread of its own: it takes far longer than a commit.
     fn begin_spare_if_due(&mut self) {
         if self.next_spare > self.now {
             return;
