@@ -410,9 +410,13 @@ impl<'a> Asker<'a> {
                 (None, Some(_)) => false,
                 (_, None) => true,
             };
-            let settled = !answer.value.as_ref().and_then(first_error).is_some_and(is_passing);
+            // To acks=0 closing is the one way to tell an error, also one that passes.
+            let may_pass = match &answer.value {
+                Some(value) => first_error(value).is_some_and(is_passing),
+                None => is_silent(api, request) && answer.text == CLOSED,
+            };
             let is_expected = expected == Some(answer.text.as_str());
-            if (wanted && settled) || is_expected || Instant::now() > deadline {
+            if (wanted && !may_pass) || is_expected || Instant::now() > deadline {
                 let took_ms = begun.elapsed().as_millis();
                 tracing::debug!(took_ms, version, question = step.text, answer = answer.text);
                 return Ok(answer);
@@ -452,7 +456,7 @@ impl<'a> Asker<'a> {
         }
         let length = i32::try_from(frame.len() - 4)?;
         frame[..4].copy_from_slice(&length.to_be_bytes());
-        let is_silent = api.name == "Produce" && request.field("acks") == Some(&Value::Int(0));
+        let is_silent = is_silent(api, &request);
         let sent = Sent { api: api.clone(), version, correlation_id: self.correlation_id, is_silent };
         if is_silent {
             // One that is answered follows: only then is it known that nothing came.
@@ -484,7 +488,7 @@ impl<'a> Asker<'a> {
             Heard::Frame(frame) => frame,
             Heard::Closed => {
                 scene.sent.remove(&connection);
-                return Ok(silent("closed"));
+                return Ok(silent(CLOSED));
             }
             Heard::Nothing => {
                 scene.sent.remove(&connection);
@@ -575,6 +579,8 @@ impl<'a> Asker<'a> {
 
 /// What is kept where no answer came.
 const NOTHING: &str = "nothing";
+/// What is kept where the connection ended.
+const CLOSED: &str = "closed";
 /// What is kept of a question that could not be asked.
 const NOT_ASKED: &str = "not asked: an earlier answer did not say enough";
 
@@ -628,6 +634,11 @@ fn first_error(value: &Value) -> Option<ErrorCode> {
         }),
         _ => None,
     }
+}
+
+/// Whether no answer is wanted.
+fn is_silent(api: &Api, request: &Value) -> bool {
+    api.name == "Produce" && request.field("acks") == Some(&Value::Int(0))
 }
 
 /// Whether a coordinator that says so will say something else soon.
