@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use atonce_kernel::{Monotonic, Offset, Outcome, ProducerId, Timestamp, TopicName, TopicPartition};
+use atonce_kernel::{Monotonic, Offset, Outcome, ProducerId, Timestamp, TopicId, TopicName, TopicPartition};
 use atonce_protocol::ErrorCode;
 use atonce_protocol::records::{BATCH_HEADER_BYTES, BatchView, RecordError, batches, read_marker};
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use bytes::Bytes;
 use crate::backoff::Backoff;
 use crate::classify::{Operation, Verdict};
 use crate::error::Refusal;
+use crate::fetch_session::{FetchSession, SessionReply, SessionRequest, Wanted};
 use crate::metadata::{Leader, Metadata};
 use crate::producer::Header;
 use crate::transaction::CommitPosition;
@@ -174,8 +175,18 @@ pub struct FetchCall {
     pub node: i32,
     /// Which of the node's places for fetches this one takes, below [`FETCHES_PER_NODE_MAX`]: no two in flight share one.
     pub slot: usize,
-    /// Partitions with the offset to read from, sorted.
-    pub partitions: Vec<(TopicPartition, Offset)>,
+    /// What to say, in the session of this place.
+    pub request: SessionRequest,
+    /// The topics that the answer may name by id.
+    pub names: BTreeMap<TopicId, TopicName>,
+}
+
+impl FetchCall {
+    /// The partitions that it speaks of, with the offsets to read from, sorted.
+    #[must_use]
+    pub fn offsets(&self) -> Vec<(TopicPartition, Offset)> {
+        self.request.partitions.iter().map(|(it, wanted)| (it.clone(), wanted.offset)).collect()
+    }
 }
 
 /// Places to hold against the log of a new leader, all led by one node.
@@ -221,7 +232,7 @@ pub struct Lookup {
 }
 
 /// What a leader sent of a partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     /// The end, for those who read everything.
     pub high_watermark: Offset,
@@ -237,6 +248,23 @@ pub struct Fetched {
 
 /// A leader's answer for a partition.
 pub type PartitionReply = Result<Fetched, ErrorCode>;
+
+/// A node's answer to a fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchReply {
+    /// The session that the answer belongs to; 0 if it is in none.
+    pub session_id: i32,
+    /// What it says of partitions, or why nothing is said of any.
+    pub result: Result<Vec<(TopicPartition, PartitionReply)>, ErrorCode>,
+}
+
+impl FetchReply {
+    /// An answer of a broker that keeps no session.
+    #[must_use]
+    pub fn without_session(replies: Vec<(TopicPartition, PartitionReply)>) -> Self {
+        Self { session_id: 0, result: Ok(replies) }
+    }
+}
 
 /// What the user must be told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -351,6 +379,8 @@ pub struct Fetcher {
     config: FetchConfig,
     partitions: BTreeMap<TopicPartition, Partition>,
     calls: BTreeMap<FetchId, InFlight>,
+    /// One for each place at a node.
+    sessions: BTreeMap<(i32, usize), FetchSession>,
     validations: BTreeMap<FetchId, Vec<(Validated, u64)>>,
     next_call: u64,
     next_generation: u64,
@@ -378,6 +408,7 @@ impl Fetcher {
             config,
             partitions: BTreeMap::new(),
             calls: BTreeMap::new(),
+            sessions: BTreeMap::new(),
             validations: BTreeMap::new(),
             next_call: 0,
             next_generation: 0,
@@ -558,18 +589,29 @@ impl Fetcher {
         }
     }
 
-    /// A leader answered.
-    pub fn handle_reply(&mut self, now: Monotonic, id: FetchId, replies: Vec<(TopicPartition, PartitionReply)>) {
-        let mut replies: BTreeMap<TopicPartition, PartitionReply> = replies.into_iter().collect();
-        for (topic_partition, generation) in self.end_call(id) {
-            let reply = replies.remove(&topic_partition);
+    /// A node answered.
+    pub fn handle_reply(&mut self, now: Monotonic, id: FetchId, reply: FetchReply) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        let mut reply = match self.sessions.get_mut(&(call.node, call.slot)) {
+            Some(session) => session.handle_reply(reply.session_id, reply.result),
+            // The node is no longer one of the cluster's.
+            None => {
+                reply.result.map_or_else(SessionReply::Refused, |told| SessionReply::Told(told.into_iter().collect()))
+            }
+        };
+        for (topic_partition, generation) in call.partitions {
             let Some(partition) = self.current(&topic_partition, generation) else { continue };
             partition.is_in_flight = false;
-            match reply {
-                Some(Ok(fetched)) => self.handle_fetched(now, &topic_partition, fetched),
-                Some(Err(code)) => self.handle_refused(now, &topic_partition, code),
-                // Left out: the broker has said nothing of it.
-                None => self.back_off(now, &topic_partition, true),
+            match &mut reply {
+                SessionReply::Told(told) => match told.remove(&topic_partition) {
+                    Some(Ok(fetched)) => self.handle_fetched(now, &topic_partition, fetched),
+                    Some(Err(code)) => self.handle_refused(now, &topic_partition, code),
+                    // Left out: the broker has said nothing of it.
+                    None => self.back_off(now, &topic_partition, true),
+                },
+                SessionReply::AskAgain => {}
+                SessionReply::Refused(code) => self.handle_refused(now, &topic_partition, *code),
+                SessionReply::Unfit => self.back_off(now, &topic_partition, true),
             }
         }
     }
@@ -627,15 +669,21 @@ impl Fetcher {
 
     /// A leader did not answer.
     pub fn handle_lost(&mut self, now: Monotonic, id: FetchId) {
-        for (topic_partition, generation) in self.end_call(id) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        if let Some(session) = self.sessions.get_mut(&(call.node, call.slot)) {
+            session.handle_lost();
+        }
+        for (topic_partition, generation) in call.partitions {
             let Some(partition) = self.current(&topic_partition, generation) else { continue };
             partition.is_in_flight = false;
             self.back_off(now, &topic_partition, true);
         }
     }
 
-    fn end_call(&mut self, id: FetchId) -> Vec<(TopicPartition, u64)> {
-        self.calls.remove(&id).map(|call| call.partitions).unwrap_or_default()
+    /// Nothing more is fetched: the sessions to end, by node.
+    pub fn close_sessions(&mut self) -> Vec<(i32, i32)> {
+        let mut sessions = std::mem::take(&mut self.sessions);
+        sessions.iter_mut().filter_map(|((node, _), session)| Some((*node, session.close()?))).collect()
     }
 
     /// The partition, if nobody has gone elsewhere since.
@@ -805,7 +853,34 @@ impl Fetcher {
         if self.buffered_bytes >= self.config.prefetch_bytes_max {
             return None;
         }
-        let mut by_node: BTreeMap<i32, Vec<(TopicPartition, Offset)>> = BTreeMap::new();
+        let by_node = self.due(now, metadata);
+        for (node, wanted) in by_node {
+            let taken: BTreeSet<usize> =
+                self.calls.values().filter(|call| call.node == node).map(|call| call.slot).collect();
+            let Some(slot) = (0..FETCHES_PER_NODE_MAX).find(|slot| !taken.contains(slot)) else { continue };
+            let id = FetchId(self.next_call);
+            self.next_call += 1;
+            let mut asked = Vec::with_capacity(wanted.len());
+            let mut names = BTreeMap::new();
+            for (topic_partition, wanted) in &wanted {
+                if let Some(partition) = self.partitions.get_mut(topic_partition) {
+                    partition.is_in_flight = true;
+                    asked.push((topic_partition.clone(), partition.generation));
+                }
+                names.insert(wanted.topic_id, topic_partition.topic.clone());
+            }
+            // A node that is gone has no session of ours, should it come back.
+            self.sessions.retain(|(node, _), _| metadata.brokers().contains_key(node));
+            let request = self.sessions.entry((node, slot)).or_default().request(wanted);
+            self.calls.insert(id, InFlight { node, slot, partitions: asked });
+            return Some(FetchCall { id, node, slot, request, names });
+        }
+        None
+    }
+
+    /// What can be fetched now, by the node to ask. Notes topics whose leaders are not known.
+    fn due(&mut self, now: Monotonic, metadata: &Metadata) -> BTreeMap<i32, BTreeMap<TopicPartition, Wanted>> {
+        let mut by_node: BTreeMap<i32, BTreeMap<TopicPartition, Wanted>> = BTreeMap::new();
         for (topic_partition, partition) in &self.partitions {
             let Place::At(offset) = partition.place else { continue };
             let has_enough = partition.chunks.len() >= CHUNKS_AHEAD_MAX;
@@ -814,32 +889,18 @@ impl Fetcher {
             }
             let nearer =
                 partition.preferred.filter(|(node, until)| now < *until && metadata.brokers().contains_key(node));
-            let node = nearer.map(|(node, _)| node);
-            match metadata.leader(topic_partition) {
-                Some(leader) if partition.unconfirmed_by(Some(leader)).is_some() => {}
-                Some(leader) => {
-                    by_node.entry(node.unwrap_or(leader.node)).or_default().push((topic_partition.clone(), offset))
-                }
-                None => drop(self.stale_topics.insert(topic_partition.topic.clone())),
+            let Some(leader) = metadata.leader(topic_partition) else {
+                self.stale_topics.insert(topic_partition.topic.clone());
+                continue;
+            };
+            if partition.unconfirmed_by(Some(leader)).is_none() {
+                let node = nearer.map_or(leader.node, |(node, _)| node);
+                let topic_id = metadata.topic(&topic_partition.topic).map(|topic| topic.id).unwrap_or_default();
+                let wanted = Wanted { topic_id, offset, current_leader_epoch: leader.epoch };
+                by_node.entry(node).or_default().insert(topic_partition.clone(), wanted);
             }
         }
-        for (node, partitions) in by_node {
-            let taken: BTreeSet<usize> =
-                self.calls.values().filter(|call| call.node == node).map(|call| call.slot).collect();
-            let Some(slot) = (0..FETCHES_PER_NODE_MAX).find(|slot| !taken.contains(slot)) else { continue };
-            let id = FetchId(self.next_call);
-            self.next_call += 1;
-            let mut asked = Vec::with_capacity(partitions.len());
-            for (topic_partition, _) in &partitions {
-                if let Some(partition) = self.partitions.get_mut(topic_partition) {
-                    partition.is_in_flight = true;
-                    asked.push((topic_partition.clone(), partition.generation));
-                }
-            }
-            self.calls.insert(id, InFlight { node, slot, partitions: asked });
-            return Some(FetchCall { id, node, slot, partitions });
-        }
-        None
+        by_node
     }
 
     /// When to poll again, if nothing happens before.

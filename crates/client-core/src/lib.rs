@@ -4,7 +4,7 @@
 //! values, and requests go out as values for `atonce-client` to send.
 //!
 //! Read in this order: [`classify`] (the one table of error classes), [`error`], [`connection`], [`metadata`],
-//! [`partitioner`], [`transaction`], [`producer`], [`fetch`], [`membership`], [`consumer_group`], [`subscription`], [`sticky`].
+//! [`partitioner`], [`transaction`], [`producer`], [`fetch_session`], [`fetch`], [`membership`], [`consumer_group`], [`subscription`], [`sticky`].
 
 #![warn(clippy::unwrap_used, clippy::indexing_slicing, clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -15,6 +15,7 @@ pub mod connection;
 pub mod consumer_group;
 pub mod error;
 pub mod fetch;
+pub mod fetch_session;
 pub mod membership;
 pub mod metadata;
 pub mod partitioner;

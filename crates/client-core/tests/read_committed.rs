@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use atonce_client_core::fetch::{FetchConfig, Fetched, Fetcher, Isolation, OffsetReset, Outgoing, Position};
+use atonce_client_core::fetch::{
+    FetchConfig, FetchReply, Fetched, Fetcher, Isolation, OffsetReset, Outgoing, Position,
+};
 use atonce_client_core::metadata::{Broker, Metadata};
 use atonce_kernel::chance::Chance;
 use atonce_kernel::{Monotonic, Offset, Outcome, ProducerId, ProducerIdentity, Sequence, TopicPartition};
@@ -168,12 +170,12 @@ fn run(seed: u64, isolation: Isolation) {
             break;
         }
         if let Some(Outgoing::Fetch(call)) = fetcher.poll_request(now, &metadata) {
-            let (asked, offset) = call.partitions[0].clone();
+            let (asked, offset) = call.offsets()[0].clone();
             if chance.one_in(1, 5) {
                 fetcher.handle_lost(now, call.id);
             } else {
                 let reply = log.fetch(&mut chance, isolation, offset);
-                fetcher.handle_reply(now, call.id, vec![(asked, reply)]);
+                fetcher.handle_reply(now, call.id, FetchReply::without_session(vec![(asked, reply)]));
             }
         }
         let records_max = usize::try_from(1 + chance.below(5)).expect("fits");
@@ -247,10 +249,10 @@ fn an_answer_from_before_a_seek_is_dropped() {
     let Some(Outgoing::Fetch(call)) = fetcher.poll_request(Monotonic::START, &metadata) else { panic!("it fetches") };
     fetcher.seek(&partition, Position::Offset(log.end));
     let reply = log.fetch(&mut chance, Isolation::ReadCommitted, 0);
-    fetcher.handle_reply(Monotonic::START, call.id, vec![(partition.clone(), reply)]);
+    fetcher.handle_reply(Monotonic::START, call.id, FetchReply::without_session(vec![(partition.clone(), reply)]));
     assert_eq!(fetcher.take(10), None);
     let Some(Outgoing::Fetch(call)) = fetcher.poll_request(Monotonic::START, &metadata) else { panic!("it fetches") };
-    assert_eq!(call.partitions, [(partition, log.end)]);
+    assert_eq!(call.offsets(), [(partition, log.end)]);
 }
 
 #[test]
@@ -266,7 +268,7 @@ fn a_position_out_of_range_follows_the_policy_or_is_an_error() {
         fetcher.assign(partition.clone(), Position::Offset(99));
         let Some(Outgoing::Fetch(call)) = fetcher.poll_request(Monotonic::START, &metadata) else { panic!("fetches") };
         let reply = vec![(partition.clone(), Err(ErrorCode::OffsetOutOfRange))];
-        fetcher.handle_reply(Monotonic::START, call.id, reply);
+        fetcher.handle_reply(Monotonic::START, call.id, FetchReply::without_session(reply));
         let asked = fetcher.poll_lookup(Monotonic::START).pop().map(|lookup| lookup.position);
         assert_eq!(asked, expected);
         assert_eq!(fetcher.poll_error().is_some(), expected.is_none());
@@ -286,8 +288,8 @@ fn what_is_read_ahead_is_bounded() {
     fetcher.assign(partition.clone(), Position::Offset(0));
     let mut fetches = 0;
     while let Some(Outgoing::Fetch(call)) = fetcher.poll_request(Monotonic::START, &metadata) {
-        let reply = log.fetch(&mut chance, Isolation::ReadCommitted, call.partitions[0].1);
-        fetcher.handle_reply(Monotonic::START, call.id, vec![(partition.clone(), reply)]);
+        let reply = log.fetch(&mut chance, Isolation::ReadCommitted, call.offsets()[0].1);
+        fetcher.handle_reply(Monotonic::START, call.id, FetchReply::without_session(vec![(partition.clone(), reply)]));
         fetches += 1;
     }
     assert!((1..=2).contains(&fetches), "{fetches}");
@@ -321,7 +323,7 @@ fn a_replica_that_the_leader_recommends_is_read_from_until_it_fails_or_the_time_
         let mut fetch = |now, reply| {
             let Some(Outgoing::Fetch(call)) = fetcher.poll_request(now, &metadata) else { panic!("it fetches") };
             if let Some(reply) = reply {
-                fetcher.handle_reply(now, call.id, vec![(partition.clone(), reply)]);
+                fetcher.handle_reply(now, call.id, FetchReply::without_session(vec![(partition.clone(), reply)]));
             }
             call.node
         };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use atonce_client_core::backoff::Backoff;
 use atonce_client_core::fetch::{
-    EpochEnd, FetchCall, FetchConfig, FetchError, Fetched, Fetcher, Isolation, OffsetReset, Outgoing, Position,
-    ValidateCall,
+    EpochEnd, FetchCall, FetchConfig, FetchError, FetchReply, Fetched, Fetcher, Isolation, OffsetReset, Outgoing,
+    Position, ValidateCall,
 };
 use atonce_client_core::metadata::Metadata;
 use atonce_kernel::{Monotonic, Offset, TopicPartition};
@@ -80,7 +80,7 @@ fn validation(fetcher: &mut Fetcher, metadata: &Metadata) -> ValidateCall {
 fn has_read(offset_reset: OffsetReset) -> Fetcher {
     let mut fetcher = fetcher(offset_reset);
     let call = fetch(&mut fetcher, &metadata(1, 3));
-    fetcher.handle_reply(NOW, call.id, vec![(partition(), Ok(records(0, 10, 3)))]);
+    fetcher.handle_reply(NOW, call.id, FetchReply::without_session(vec![(partition(), Ok(records(0, 10, 3)))]));
     assert_eq!(fetcher.take(5).expect("records").records.len(), 5);
     fetcher
 }
@@ -92,7 +92,7 @@ fn answer(fetcher: &mut Fetcher, call: &ValidateCall, leader_epoch: i32, end_off
 #[test]
 fn a_leader_of_the_epoch_that_was_read_is_not_asked() {
     let mut fetcher = has_read(OffsetReset::Earliest);
-    assert_eq!(fetch(&mut fetcher, &metadata(1, 3)).partitions, [(partition(), 10)]);
+    assert_eq!(fetch(&mut fetcher, &metadata(1, 3)).offsets(), [(partition(), 10)]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_new_leader_that_has_all_is_asked_once_and_read_from() {
     assert_eq!(fetcher.poll_request(NOW, &new), None, "nothing is read before it has answered");
     answer(&mut fetcher, &call, 3, 12);
     let next = fetch(&mut fetcher, &new);
-    assert_eq!((next.node, next.partitions), (2, vec![(partition(), 10)]));
+    assert_eq!((next.node, next.offsets()), (2, vec![(partition(), 10)]));
     assert_eq!(fetcher.take(100).expect("what was read ahead").records.len(), 5);
 }
 
@@ -118,8 +118,8 @@ fn a_new_leader_that_lost_what_was_read_ahead_is_read_from_where_the_logs_part()
     // The user has taken 0 to 4: 5 and 6 are still the same, 7 to 9 are gone.
     assert_eq!(fetcher.take(100), None, "what was read ahead is dropped");
     let next = fetch(&mut fetcher, &new);
-    assert_eq!(next.partitions, [(partition(), 5)]);
-    fetcher.handle_reply(NOW, next.id, vec![(partition(), Ok(records(5, 4, 4)))]);
+    assert_eq!(next.offsets(), [(partition(), 5)]);
+    fetcher.handle_reply(NOW, next.id, FetchReply::without_session(vec![(partition(), Ok(records(5, 4, 4)))]));
     let offsets: Vec<Offset> = fetcher.take(100).expect("records").records.iter().map(|it| it.offset).collect();
     assert_eq!(offsets, [5, 6, 7, 8]);
 }
@@ -132,7 +132,7 @@ fn a_new_leader_that_lost_what_the_user_has_sets_the_position_back() {
     answer(&mut fetcher, &call, 2, 3);
     let position = fetcher.position(&partition()).expect("is known");
     assert_eq!((position.offset, position.leader_epoch), (3, 2));
-    assert_eq!(fetch(&mut fetcher, &new).partitions, [(partition(), 3)]);
+    assert_eq!(fetch(&mut fetcher, &new).offsets(), [(partition(), 3)]);
 }
 
 #[test]
@@ -183,5 +183,5 @@ fn a_committed_place_is_held_against_the_leader_too() {
     let new = metadata(2, 4);
     let call = validation(&mut fetcher, &new);
     answer(&mut fetcher, &call, 3, 18);
-    assert_eq!(fetch(&mut fetcher, &new).partitions, [(partition(), 18)]);
+    assert_eq!(fetch(&mut fetcher, &new).offsets(), [(partition(), 18)]);
 }

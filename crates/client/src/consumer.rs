@@ -918,7 +918,7 @@ impl Consumer {
         let left = host.wait_until(Some(host.deadline()), |inner| {
             inner.membership.as_ref().is_none_or(Member::is_closed).then_some(())
         });
-        let left = left.await;
+        let (left, ()) = tokio::join!(left, host.end_sessions());
         left.ok_or_else(|| {
             let cause = "the group's coordinator does not answer; it will notice by itself".to_owned();
             ConsumerError::TimedOut { operation: "LeaveGroup", waited: host.settings.call_timeout, cause }

@@ -11,16 +11,17 @@ use atonce_client_core::classify::{Operation, Verdict};
 use atonce_client_core::consumer_group::{ConsumerMembership, ConsumerMembershipConfig, Interest};
 use atonce_client_core::error::Refusal;
 use atonce_client_core::fetch::{
-    EpochEnd, FETCHES_PER_NODE_MAX, FetchCall, FetchConfig, FetchError, FetchId, Fetched, Fetcher, Lookup, Outgoing,
-    PartitionReply, Position, ValidateCall,
+    EpochEnd, FETCHES_PER_NODE_MAX, FetchCall, FetchConfig, FetchError, FetchId, FetchReply, Fetched, Fetcher, Lookup,
+    Outgoing, Position, ValidateCall,
 };
+use atonce_client_core::fetch_session::EPOCH_FINAL;
 use atonce_client_core::membership::{Event, Membership, MembershipConfig};
 use atonce_client_core::metadata::{Broker, Leader};
 use atonce_client_core::transaction::GroupMetadata;
 use atonce_kernel::chance::Chance;
 use atonce_kernel::{GroupId, MemberId, Monotonic, Offset, ProducerId, TopicId, TopicName, TopicPartition};
 use atonce_protocol::ErrorCode;
-use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
+use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
 use atonce_protocol::messages::fetch_response::FetchResponse;
 use atonce_protocol::messages::offset_commit_request::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -43,6 +44,9 @@ use crate::producer_host::{seed, wall_clock};
 
 /// How long to wait before what failed is asked again.
 const RETRY_BACKOFF: Duration = Duration::from_millis(100);
+
+/// How long the end of a consumer waits for brokers to have heard that its fetch sessions end.
+const SESSION_END_WAIT: Duration = Duration::from_millis(500);
 
 /// How often a leader looks whether its topics have got more partitions, and how often if one is missing.
 const TOPICS_AGE_MAX: Duration = Duration::from_secs(300);
@@ -361,7 +365,7 @@ impl From<FetchError> for ConsumerError {
 // --- the driver ---
 
 enum Completion {
-    Fetched { id: FetchId, result: Result<Vec<(TopicPartition, PartitionReply)>, Lost> },
+    Fetched { id: FetchId, result: Result<FetchReply, Lost> },
     Validated { id: FetchId, result: Result<EpochEnds, Lost> },
     Grouped { asked: Operation, result: Result<MemberReply, Lost> },
     Assigned { result: Result<Divided, Lost> },
@@ -526,7 +530,7 @@ impl ConsumerHost {
         let now = self.cluster.clock.now();
         let mut inner = self.lock();
         match completion {
-            Completion::Fetched { id, result: Ok(replies) } => inner.fetcher.handle_reply(now, id, replies),
+            Completion::Fetched { id, result: Ok(reply) } => inner.fetcher.handle_reply(now, id, reply),
             Completion::Fetched { id, result: Err(lost) } => {
                 tracing::debug!(cause = %lost, "no answer to a fetch");
                 inner.fetcher.handle_lost(now, id);
@@ -662,74 +666,70 @@ impl ConsumerHost {
         Ok(ends.collect())
     }
 
-    async fn fetch(&self, call: FetchCall) -> Result<Vec<(TopicPartition, PartitionReply)>, Lost> {
+    async fn fetch(&self, call: FetchCall) -> Result<FetchReply, Lost> {
         let lane = self.fetch_lanes.get(call.slot).copied().unwrap_or(self.call_lane);
-        let node = call.node;
-        let partitions: Vec<TopicPartition> = call.partitions.iter().map(|(it, _)| it.clone()).collect();
-        let mut topics: Vec<(TopicName, Vec<(i32, Offset)>)> = Vec::new();
-        for (topic_partition, offset) in call.partitions {
-            match topics.last_mut() {
-                Some((name, partitions)) if *name == topic_partition.topic => {
-                    partitions.push((topic_partition.partition, offset));
-                }
-                Some(_) | None => topics.push((topic_partition.topic, vec![(topic_partition.partition, offset)])),
+        let settings = &self.settings;
+        let mut topics: Vec<FetchTopic> = Vec::new();
+        for (topic_partition, wanted) in call.request.partitions {
+            let name = topic_partition.topic.as_str();
+            if topics.last().is_none_or(|last| last.topic != name) {
+                topics.push(FetchTopic { topic: name.to_owned(), topic_id: wanted.topic_id, ..Default::default() });
+            }
+            if let Some(last) = topics.last_mut() {
+                last.partitions.push(FetchPartition {
+                    partition: topic_partition.partition,
+                    fetch_offset: wanted.offset,
+                    // So that a leader that has been replaced, or is not the one yet that we take it for, says so (KIP-320).
+                    current_leader_epoch: wanted.current_leader_epoch,
+                    partition_max_bytes: settings.partition_bytes_max,
+                    ..Default::default()
+                });
             }
         }
-        // From version 13 on topics go by id, if all ids are known.
-        let ids: Option<Vec<_>> = self.cluster.with_metadata(|metadata| {
-            topics.iter().map(|(name, _)| metadata.topic(name).map(|it| it.id).filter(|id| !id.is_zero())).collect()
-        });
-        let highest = if ids.is_some() { i16::MAX } else { 12 };
-        // So that a leader that has been replaced, or is not the one yet that we take it for, says so (KIP-320).
-        let epochs: BTreeMap<TopicPartition, i32> = self.cluster.with_metadata(|metadata| {
-            let epoch = |it: &TopicPartition| Some((it.clone(), metadata.leader(it)?.epoch));
-            partitions.iter().filter_map(epoch).collect()
-        });
-        let settings = &self.settings;
+        let mut forgotten: Vec<ForgottenTopic> = Vec::new();
+        for (topic_partition, topic_id) in call.request.forgotten {
+            let name = topic_partition.topic.as_str();
+            if forgotten.last().is_none_or(|last| last.topic != name) {
+                forgotten.push(ForgottenTopic { topic: name.to_owned(), topic_id, ..Default::default() });
+            }
+            if let Some(last) = forgotten.last_mut() {
+                last.partitions.push(topic_partition.partition);
+            }
+        }
         let request = FetchRequest {
             max_wait_ms: i32::try_from(settings.fetch_wait_max.as_millis()).unwrap_or(i32::MAX),
             min_bytes: 1,
             max_bytes: settings.fetch_bytes_max,
             isolation_level: settings.isolation.level(),
-            // No session: each fetch says all it wants.
-            session_id: 0,
-            session_epoch: -1,
+            session_id: call.request.session_id,
+            session_epoch: call.request.session_epoch,
             rack_id: settings.rack.clone().unwrap_or_default(),
-            topics: topics
-                .into_iter()
-                .enumerate()
-                .map(|(place, (name, partitions))| FetchTopic {
-                    topic: name.as_str().to_owned(),
-                    topic_id: ids.as_ref().and_then(|ids| ids.get(place).copied()).unwrap_or_default(),
-                    partitions: partitions
-                        .into_iter()
-                        .map(|(partition, fetch_offset)| FetchPartition {
-                            partition,
-                            fetch_offset,
-                            current_leader_epoch: epochs
-                                .get(&TopicPartition::new(name.clone(), partition))
-                                .copied()
-                                .unwrap_or(-1),
-                            partition_max_bytes: settings.partition_bytes_max,
-                            ..Default::default()
-                        })
-                        .collect(),
-                    ..Default::default()
-                })
-                .collect(),
+            topics,
+            forgotten_topics_data: forgotten,
             ..Default::default()
         };
+        // From version 13 on topics go by id.
+        let highest = if call.request.is_by_id { i16::MAX } else { 12 };
         let timeout = self.cluster.request_timeout() + settings.fetch_wait_max;
-        match self.cluster.ask_for(node, lane, 4..=highest, timeout, |_| request).await {
-            Ok((response, version)) => Ok(self.read_fetched(response, version)),
+        match self.cluster.ask_for(call.node, lane, 4..=highest, timeout, |_| request).await {
+            Ok((response, version)) => self.read_fetched(response, version, &call.names),
             Err(lost) if lost.is_unsupported => {
-                Ok(partitions.into_iter().map(|it| (it, Err(ErrorCode::UnsupportedVersion))).collect())
+                Ok(FetchReply { session_id: 0, result: Err(ErrorCode::UnsupportedVersion) })
             }
             Err(lost) => Err(lost),
         }
     }
 
-    fn read_fetched(&self, response: FetchResponse, version: i16) -> Vec<(TopicPartition, PartitionReply)> {
+    fn read_fetched(
+        &self,
+        response: FetchResponse,
+        version: i16,
+        names: &BTreeMap<TopicId, TopicName>,
+    ) -> Result<FetchReply, Lost> {
+        let session_id = response.session_id;
+        if let Err(code) = ErrorCode::from_wire(response.error_code).into_result() {
+            return Ok(FetchReply { session_id, result: Err(code) });
+        }
         let mut replies = Vec::new();
         let endpoints: Vec<(i32, Broker)> = response
             .node_endpoints
@@ -737,12 +737,10 @@ impl ConsumerHost {
             .map(|it| (it.node_id, Broker { host: it.host, port: it.port, rack: it.rack }))
             .collect();
         for topic in response.responses {
-            let name = if version >= 13 {
-                self.cluster.with_metadata(|metadata| metadata.name_of(topic.topic_id).cloned())
-            } else {
-                Some(TopicName::from(topic.topic))
+            let name = if version >= 13 { names.get(&topic.topic_id).cloned() } else { Some(topic.topic.into()) };
+            let Some(name) = name else {
+                return Err(Lost::sent(format!("an answer about topic {}, which was not asked for", topic.topic_id)));
             };
-            let Some(name) = name else { continue };
             for partition in topic.partitions {
                 let topic_partition = TopicPartition::new(name.clone(), partition.partition_index);
                 let hint =
@@ -764,9 +762,23 @@ impl ConsumerHost {
                 replies.push((topic_partition, reply));
             }
         }
-        // An error of the whole answer says nothing of any partition: they count as left out.
-        let is_refused = ErrorCode::from_wire(response.error_code).is_error();
-        if is_refused { Vec::new() } else { replies }
+        Ok(FetchReply { session_id, result: Ok(replies) })
+    }
+
+    /// Tells brokers that its fetch sessions are needed no more. One that does not hear it keeps them until it needs the room,
+    /// so nobody waits for long.
+    pub(crate) async fn end_sessions(&self) {
+        let sessions = self.lock().fetcher.close_sessions();
+        let mut ends = tokio::task::JoinSet::new();
+        for (node, session_id) in sessions {
+            let (cluster, lane) = (Arc::clone(&self.cluster), self.call_lane);
+            let request = FetchRequest { session_id, session_epoch: EPOCH_FINAL, ..FetchRequest::default() };
+            ends.spawn(async move { cluster.ask(node, lane, 7..=i16::MAX, |_| request).await.map(drop) });
+        }
+        let ended = async { while ends.join_next().await.is_some() {} };
+        if tokio::time::timeout(SESSION_END_WAIT, ended).await.is_err() {
+            tracing::debug!("no answer to the end of a fetch session");
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Lost {
         Self { was_sent: false, is_unsupported: false, cause: cause.into() }
     }
 
-    fn sent(cause: impl Into<String>) -> Self {
+    pub(crate) fn sent(cause: impl Into<String>) -> Self {
         Self { was_sent: true, is_unsupported: false, cause: cause.into() }
     }
 }
