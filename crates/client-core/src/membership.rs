@@ -720,6 +720,7 @@ impl Membership {
     }
 
     fn handle_joined(&mut self, now: Monotonic, joined: Joined) {
+        self.lose_what_was_passed_over(&joined);
         self.member_id = joined.member_id;
         self.generation_id = joined.generation_id;
         self.is_leader = joined.leader == self.member_id;
@@ -730,6 +731,17 @@ impl Membership {
         } else {
             State::Syncing { assignments: Vec::new() }
         };
+    }
+
+    /// A group counts each division. If it is further than one, it has divided without this member, whom it kept all the same: a static member
+    /// that is late stays in its group, with the words of its last JoinGroup, from before it was given what it holds now. The leader knew nothing
+    /// of that, and another may have had it in between. (After an answer that was lost it may have been asked all the same: then it loses
+    /// what it need not have lost.)
+    fn lose_what_was_passed_over(&mut self, joined: &Joined) {
+        let was_asked = (self.generation_id..=self.generation_id.saturating_add(1)).contains(&joined.generation_id);
+        if !was_asked && !self.owned.is_empty() {
+            self.lose_partitions();
+        }
     }
 
     fn handle_sync_reply(&mut self, now: Monotonic, result: Result<Bytes, ErrorCode>) {

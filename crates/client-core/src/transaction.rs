@@ -279,6 +279,8 @@ enum Slot {
 struct OffsetsToSend {
     group: GroupMetadata,
     offsets: BTreeMap<TopicPartition, CommitPosition>,
+    /// Whoever sends them may send them again, as the member that he is by then.
+    is_renewable: bool,
 }
 
 /// What the open transaction holds.
@@ -288,6 +290,8 @@ struct Contents {
     to_add: BTreeSet<TopicPartition>,
     groups_added: BTreeSet<GroupId>,
     offsets: Option<OffsetsToSend>,
+    /// The group has gone on since offsets were handed out, and whoever sent them is to say whether he sends them again.
+    outdated_offsets: Option<Refusal>,
     /// A coordinator or a log may have heard of it, so it must be ended there.
     touched: bool,
 }
@@ -405,7 +409,14 @@ impl TransactionManager {
     /// Whether all offsets given so far have been taken.
     #[must_use]
     pub fn has_sent_offsets(&self) -> bool {
-        self.contents.offsets.is_none()
+        self.contents.offsets.is_none() && self.contents.outdated_offsets.is_none()
+    }
+
+    /// Why [renewable](Self::send_renewable_offsets) offsets were not taken, if their group has only gone on to another generation: they are to be sent
+    /// again, or [given up](Self::give_offsets_up).
+    #[must_use]
+    pub fn outdated_offsets(&self) -> Option<&Refusal> {
+        self.contents.outdated_offsets.as_ref()
     }
 
     /// Takes how the last transaction ended, once it has.
@@ -463,16 +474,38 @@ impl TransactionManager {
     ///
     /// Panics: if the last ones are still on their way; who sends waits for them.
     pub fn send_offsets(&mut self, group: GroupMetadata, offsets: BTreeMap<TopicPartition, CommitPosition>) {
+        self.take_offsets(OffsetsToSend { group, offsets, is_renewable: false });
+    }
+
+    /// As [`send_offsets`](Self::send_offsets); but if all that is wrong is that the group has gone on to another generation, the transaction
+    /// does not fail of it: see [`outdated_offsets`](Self::outdated_offsets).
+    pub fn send_renewable_offsets(&mut self, group: GroupMetadata, offsets: BTreeMap<TopicPartition, CommitPosition>) {
+        self.take_offsets(OffsetsToSend { group, offsets, is_renewable: true });
+    }
+
+    fn take_offsets(&mut self, sending: OffsetsToSend) {
         assert!(self.contents.offsets.is_none(), "offsets are sent one call after the other");
-        if !offsets.is_empty() {
-            self.contents.offsets = Some(OffsetsToSend { group, offsets });
+        self.contents.outdated_offsets = None;
+        if !sending.offsets.is_empty() {
+            self.contents.offsets = Some(sending);
+        }
+    }
+
+    /// Outdated offsets are not sent again: the transaction fails of it.
+    pub fn give_offsets_up(&mut self) {
+        if let Some(refusal) = self.contents.outdated_offsets.take()
+            && self.state == State::InTransaction
+        {
+            self.statistics.fenced += 1;
+            self.state = State::AbortableError(TransactionError::CommitFailed(refusal));
         }
     }
 
     /// Whoever sent offsets does not wait for them any more: what is on its way may or may not arrive, so the
     /// transaction can only be aborted.
     pub fn abandon_offsets(&mut self) {
-        if self.contents.offsets.take().is_some() && self.state == State::InTransaction {
+        let is_left_over = self.contents.offsets.take().is_some() || self.contents.outdated_offsets.take().is_some();
+        if is_left_over && self.state == State::InTransaction {
             self.state = State::AbortableError(TransactionError::OffsetsAbandoned);
         }
     }
@@ -644,7 +677,7 @@ impl TransactionManager {
             let partitions = self.contents.to_add.iter().cloned().collect();
             return Some(CoordinatorRequest::AddPartitions { identity, partitions });
         }
-        let OffsetsToSend { group, offsets } = self.contents.offsets.clone()?;
+        let OffsetsToSend { group, offsets, is_renewable: _ } = self.contents.offsets.clone()?;
         self.touch();
         match self.protocol {
             Protocol::V1 if !self.contents.groups_added.contains(&group.group_id) => {
@@ -810,6 +843,10 @@ impl TransactionManager {
                 self.refresh = true;
                 self.wait(now, code);
             }
+            Verdict::Abort if is_outdated(code) && self.has_renewable_offsets() => {
+                self.contents.offsets = None;
+                self.contents.outdated_offsets = Some(refusal);
+            }
             Verdict::Abort => {
                 let error = if is_group_refusal(code) {
                     self.statistics.fenced += 1;
@@ -823,6 +860,11 @@ impl TransactionManager {
             Verdict::Reinitialize if is_epoch_refusal(code) => self.handle_epoch_refused(refusal),
             Verdict::Reinitialize | Verdict::Fatal => self.fail(TransactionError::Fatal(refusal)),
         }
+    }
+
+    /// Nobody waits for them any more once the transaction is ending.
+    fn has_renewable_offsets(&self) -> bool {
+        self.state == State::InTransaction && self.contents.offsets.as_ref().is_some_and(|it| it.is_renewable)
     }
 
     fn handle_end_reply(&mut self, now: Monotonic, result: Result<Option<ProducerIdentity>, ErrorCode>) {
@@ -956,6 +998,11 @@ fn settled_as(outcome: Outcome) -> Settled {
 /// Whether the code says that this epoch is not the current one.
 fn is_epoch_refusal(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::ProducerFenced | ErrorCode::InvalidProducerEpoch)
+}
+
+/// Whether the code says that the group counts on, and nothing of the member.
+fn is_outdated(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::IllegalGeneration | ErrorCode::StaleMemberEpoch | ErrorCode::RebalanceInProgress)
 }
 
 /// Whether the code says that the member or its generation is not the group's.

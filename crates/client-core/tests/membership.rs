@@ -18,6 +18,10 @@ struct World {
 
 impl World {
     fn new(instance_id: Option<&str>) -> Self {
+        Self::speaking(RebalanceProtocol::Eager, instance_id)
+    }
+
+    fn speaking(rebalance_protocol: RebalanceProtocol, instance_id: Option<&str>) -> Self {
         let config = MembershipConfig {
             group_id: "g".into(),
             instance_id: instance_id.map(Into::into),
@@ -25,7 +29,7 @@ impl World {
             heartbeat_interval: Duration::from_secs(3),
             max_poll_interval: Duration::from_secs(60),
             retry_backoff: Duration::from_millis(100),
-            rebalance_protocol: RebalanceProtocol::Eager,
+            rebalance_protocol,
         };
         Self { membership: Membership::new(config, Monotonic::START), now: Monotonic::START }
     }
@@ -67,7 +71,11 @@ impl World {
 
     /// Joins as a follower, and is given partition 0.
     fn stable(instance_id: Option<&str>) -> Self {
-        let mut world = Self::new(instance_id);
+        Self::new(instance_id).made_stable()
+    }
+
+    fn made_stable(self) -> Self {
+        let mut world = self;
         world.membership.handle_user_called();
         assert_eq!(world.asks(), Some("join"));
         world.joined("other", 1);
@@ -107,6 +115,29 @@ fn a_member_joins_again_at_once_with_the_id_it_was_given() {
     world.answer(GroupReply::Join(Err((ErrorCode::MemberIdRequired, "me".into()))));
     let call = world.membership.poll_request(world.now).expect("asks at once");
     assert!(matches!(call.request, GroupRequest::Join { member_id, .. } if member_id == MemberId::from("me")));
+}
+
+/// It is static: its group keeps it over a division that it missed, by the words of its last JoinGroup, which name nothing of what it was given since.
+#[test]
+fn a_cooperative_member_that_was_passed_over_loses_what_it_held_and_one_that_was_asked_keeps_it() {
+    for (generation_id, is_kept) in [(1, true), (2, true), (3, false), (9, false)] {
+        let mut world = World::speaking(RebalanceProtocol::Cooperative, Some("i")).made_stable();
+        world.pass(Duration::from_secs(3));
+        assert_eq!(world.asks(), Some("heartbeat"));
+        world.answer(GroupReply::Heartbeat(ErrorCode::RebalanceInProgress));
+        world.membership.handle_user_called();
+        assert_eq!(world.event(), "nothing");
+        assert_eq!(world.asks(), Some("join"));
+        world.joined("other", generation_id);
+        let partition = TopicPartition::new("t", 0);
+        assert_eq!(world.membership.holds(&partition), is_kept, "generation {generation_id}");
+        if !is_kept {
+            assert_eq!(world.event(), "lost [t-0]");
+        }
+        assert_eq!(world.asks(), Some("sync"));
+        world.synced(&[0]);
+        assert_eq!(world.event(), "assigned [t-0] hello", "as if it were new to it");
+    }
 }
 
 #[test]

@@ -337,6 +337,51 @@ fn a_group_that_moved_on_costs_the_transaction_and_not_the_producer() {
 }
 
 #[test]
+fn offsets_of_a_member_that_went_on_with_its_group_may_be_sent_again_in_the_same_transaction() {
+    let position = CommitPosition { offset: 5, leader_epoch: -1, metadata: String::new() };
+    let offsets = BTreeMap::from([(TopicPartition::new("t", 0), position)]);
+    let group = GroupMetadata::without_member("g");
+    for code in [ErrorCode::IllegalGeneration, ErrorCode::StaleMemberEpoch, ErrorCode::RebalanceInProgress] {
+        let mut world = World::open(Protocol::V2);
+        world.manager.send_renewable_offsets(group.clone(), offsets.clone());
+        assert_eq!(world.asks(), "offsets of [t-0]");
+        world.offsets_answered(&[(0, code)]);
+        assert_eq!(*world.manager.state(), State::InTransaction, "{code}");
+        assert!(!world.manager.has_sent_offsets());
+        assert_eq!(world.manager.outdated_offsets().map(|refusal| refusal.code()), Some(code));
+        assert_eq!(world.asks(), "nothing", "until it is said who it is by now");
+        world.manager.send_renewable_offsets(group.clone(), offsets.clone());
+        assert_eq!(world.asks(), "offsets of [t-0]");
+        world.offsets_answered(&[(0, ErrorCode::None)]);
+        assert!(world.manager.has_sent_offsets());
+        assert_eq!(world.manager.statistics().fenced, 0);
+
+        // Nobody is by now what the group wants.
+        world.manager.send_renewable_offsets(group.clone(), offsets.clone());
+        assert_eq!(world.asks(), "offsets of [t-0]");
+        world.offsets_answered(&[(0, code)]);
+        world.manager.give_offsets_up();
+        assert!(matches!(world.manager.state(), State::AbortableError(TransactionError::CommitFailed(_))), "{code}");
+        assert_eq!(world.manager.statistics().fenced, 1);
+    }
+    // Whose wait is dropped half way leaves nothing that could be committed without them.
+    let mut world = World::open(Protocol::V2);
+    world.manager.send_renewable_offsets(group.clone(), offsets.clone());
+    assert_eq!(world.asks(), "offsets of [t-0]");
+    world.offsets_answered(&[(0, ErrorCode::IllegalGeneration)]);
+    world.manager.abandon_offsets();
+    assert_eq!(*world.manager.state(), State::AbortableError(TransactionError::OffsetsAbandoned));
+    // Another has the place.
+    for code in [ErrorCode::UnknownMemberId, ErrorCode::FencedInstanceId] {
+        let mut world = World::open(Protocol::V2);
+        world.manager.send_renewable_offsets(group.clone(), offsets.clone());
+        assert_eq!(world.asks(), "offsets of [t-0]");
+        world.offsets_answered(&[(0, code)]);
+        assert!(matches!(world.manager.state(), State::AbortableError(TransactionError::CommitFailed(_))), "{code}");
+    }
+}
+
+#[test]
 fn offsets_that_were_taken_in_part_are_sent_again_in_part() {
     let mut world = World::open(Protocol::V2);
     world.send_offsets(&[0, 1]);

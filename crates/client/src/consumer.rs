@@ -88,6 +88,17 @@ impl Positions {
         host.is_some_and(|host| host.settings.auto_commit.is_some())
     }
 
+    /// Whether they come from a consumer, which knows who it is by now.
+    pub(crate) fn is_renewable(&self) -> bool {
+        self.renewal.is_some()
+    }
+
+    /// Whether the member that was handed them is on its way into another generation, with what it holds.
+    pub(crate) fn may_be_renewed(&self) -> bool {
+        let host = self.renewal.as_ref().and_then(|renewal| renewal.host.upgrade());
+        host.is_some_and(|host| host.lock().membership.as_ref().is_some_and(Member::is_joining_with_partitions))
+    }
+
     /// Who says so: the member as it is by now, if all of these partitions have been its own all the time since the
     /// positions were handed out; else as it was then, and the group refuses it.
     pub(crate) fn current_group(&self) -> Option<GroupMetadata> {

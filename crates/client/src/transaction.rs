@@ -4,12 +4,14 @@
 //! only sets a flag. The next [`begin`](TransactionalProducer::begin), or [`settle`](TransactionalProducer::settle),
 //! finds out (or decides) what became of it and says so.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use atonce_client_core::error::TransactionError;
-use atonce_client_core::transaction::{Ended, InDoubt, State, TransactionManager};
-use atonce_kernel::{Outcome, TransactionalId};
+use atonce_client_core::transaction::{CommitPosition, Ended, GroupMetadata, InDoubt, State, TransactionManager};
+use atonce_kernel::{Outcome, TopicPartition, TransactionalId};
+use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::consumer::Positions;
@@ -19,6 +21,9 @@ use crate::producer_host::{ProducerHost, TransactionalSettings};
 use crate::record::ProducerRecord;
 
 pub use atonce_client_core::transaction::{Settled, Statistics};
+
+/// How long to wait before it is looked again whether a member has heard of its new generation, which is on its way to it.
+const RENEWAL_BACKOFF: Duration = Duration::from_millis(10);
 
 /// Settings of a [`TransactionalProducer`] to be.
 #[derive(Clone, Debug)]
@@ -174,16 +179,45 @@ impl TransactionalProducer {
         if positions.are_auto_committed() {
             return Err(SendOffsetsError::AutoCommitted);
         }
-        let (group, offsets) = positions.into_parts();
-        let group = group.ok_or(SendOffsetsError::NoGroup)?;
         let host = &self.host;
         let deadline = host.deadline();
+        let guard = Abandon { host };
+        loop {
+            let (group, offsets) = positions.clone().into_parts();
+            let group = group.ok_or(SendOffsetsError::NoGroup)?;
+            let sending = Sending { group: group.clone(), offsets, is_renewable: positions.is_renewable() };
+            match self.send_offsets_once(deadline, sending).await? {
+                Sent::Taken => break,
+                Sent::Outdated => self.wait_for_renewal(deadline, &positions, &group).await,
+            }
+        }
+        drop(guard);
+        Ok(())
+    }
+
+    /// The group has gone on to another generation. So may the member have, with all that it kept, or it is on its way; else they are given up.
+    async fn wait_for_renewal(&self, deadline: Instant, positions: &Positions, sent: &GroupMetadata) {
+        while positions.current_group().as_ref() == Some(sent) {
+            if !positions.may_be_renewed() || Instant::now() + RENEWAL_BACKOFF >= deadline {
+                return self.host.lock().transaction().give_offsets_up();
+            }
+            tokio::time::sleep(RENEWAL_BACKOFF).await;
+        }
+    }
+
+    async fn send_offsets_once(&self, deadline: Instant, sending: Sending) -> Result<Sent, SendOffsetsError> {
+        let host = &self.host;
         // The epoch may have been refused a moment ago; then it is being asked why.
-        let mut sending = Some((group, offsets));
+        let mut sending = Some(sending);
         let sent = host.wait_until(deadline, |inner| match look(inner.transaction()) {
             Going::On => {
-                let (group, offsets) = sending.take()?;
-                inner.transaction().send_offsets(group, offsets);
+                let Sending { group, offsets, is_renewable } = sending.take()?;
+                let manager = inner.transaction();
+                if is_renewable {
+                    manager.send_renewable_offsets(group, offsets);
+                } else {
+                    manager.send_offsets(group, offsets);
+                }
                 Some(Ok(()))
             }
             Going::Wait => None,
@@ -194,20 +228,18 @@ impl TransactionalProducer {
             Some(Err(error)) => return Err(SendOffsetsError::Transaction(error)),
             None => return Err(SendOffsetsError::TimedOut { waited: host.settings.max_block }),
         }
-        let guard = Abandon { host };
         host.wake();
         let taken = host.wait_until(deadline, |inner| {
             let manager = inner.transaction();
             match look(manager) {
-                Going::On => manager.has_sent_offsets().then_some(Ok(())),
+                Going::On if manager.outdated_offsets().is_some() => Some(Ok(Sent::Outdated)),
+                Going::On => manager.has_sent_offsets().then_some(Ok(Sent::Taken)),
                 Going::Wait => None,
                 Going::Failed(error) => Some(Err(error)),
             }
         });
-        let taken = taken.await;
-        drop(guard);
-        match taken {
-            Some(Ok(())) => Ok(()),
+        match taken.await {
+            Some(Ok(sent)) => Ok(sent),
             Some(Err(error)) => Err(SendOffsetsError::Transaction(error)),
             None => Err(SendOffsetsError::TimedOut { waited: host.settings.max_block }),
         }
@@ -283,6 +315,21 @@ impl Drop for TransactionalProducer {
     fn drop(&mut self) {
         self.host.close();
     }
+}
+
+/// Offsets on their way into a transaction.
+struct Sending {
+    group: GroupMetadata,
+    offsets: BTreeMap<TopicPartition, CommitPosition>,
+    /// Whether who sends them may be a member that has gone on with its group.
+    is_renewable: bool,
+}
+
+/// What became of them.
+enum Sent {
+    Taken,
+    /// They are of a generation that is over.
+    Outdated,
 }
 
 /// Whether an open transaction can go on.
