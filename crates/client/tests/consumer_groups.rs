@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use atonce_client::{
     Client, Consumer, ConsumerBuilder, ConsumerError, ConsumerEvent, CooperativeStickyAssignor, ErrorClass, GroupId,
-    GroupProtocol, NewTopic, ProducerRecord, TopicName, TopicPartition,
+    GroupProtocol, NewTopic, OffsetReset, ProducerRecord, TopicName, TopicPartition,
 };
+use atonce_protocol::ApiKey;
+use atonce_testkit::proxy::Proxy;
 use world::{World, read};
 
 /// A member's events until `count` partitions are its own, with what was revoked on the way.
@@ -22,6 +24,51 @@ async fn until_it_has(consumer: &mut Consumer, count: usize) -> Vec<TopicPartiti
             Some(ConsumerEvent::Batch(_) | ConsumerEvent::Assigned(..) | ConsumerEvent::Lost(_)) | None => {}
         }
     }
+}
+
+/// The group has counted on, and the answer that says so is on its way, when the member commits what it has kept: refused, the positions go into the
+/// same transaction once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_that_cross_with_the_next_generation_are_sent_again_in_the_same_transaction() {
+    let world = World::new().await;
+    let topic = world.topic("crossing", 2).await;
+    world.write(&topic, 0..10).await;
+    let group = GroupId::from(world.name("group"));
+    let proxy = Proxy::start(&world.servers, 1).await.expect("starts");
+    let client = Client::builder(proxy.bootstrap_servers()).connect().await.expect("the broker is there");
+    let member = |client: &Client| {
+        let builder = client.consumer().group(group.clone()).auto_offset_reset(OffsetReset::Earliest);
+        let builder = builder.heartbeat_interval(Duration::from_millis(50));
+        builder.assignor(Arc::new(CooperativeStickyAssignor)).subscribe([topic.clone()])
+    };
+    let mut first = member(&client).await.expect("starts");
+    let mut producer = client.transactional_producer(world.name("id")).start().await.expect("starts");
+    assert_eq!(until_it_has(&mut first, 2).await, []);
+    assert_eq!(read(&mut first, 10).await.len(), 10);
+    let (positions, generation) = (first.positions(), first.group_metadata().expect("has a group").generation_id);
+
+    let held = proxy.next(ApiKey::JoinGroup).hold_answer();
+    let mut second = member(&world.client).await.expect("starts");
+    let mut comes = Box::pin(until_it_has(&mut second, 1));
+    tokio::select! {
+        _ = &mut comes => panic!("nothing was given up yet"),
+        () = async { while let Ok(_) | Err(ConsumerError::TimedOut { .. }) = first.next_event(Duration::from_millis(20)).await {} } => {}
+        () = held.happened() => {}
+    }
+    assert_eq!(first.group_metadata().expect("has a group").generation_id, generation, "it has not heard of the next");
+    let transaction = producer.begin().await.expect("begins");
+    let release = async {
+        while proxy.requests(ApiKey::TxnOffsetCommit) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        held.release();
+    };
+    let (sent, ()) = tokio::join!(transaction.send_offsets(positions), release);
+    sent.expect("are taken");
+    assert!(proxy.requests(ApiKey::TxnOffsetCommit) >= 2, "they were refused at first");
+    transaction.commit().await.expect("commits");
+    assert_eq!(producer.statistics().fenced, 0);
+    assert_eq!(world.committed(&group, &topic).await, Some(world.settled_end(&topic).await));
 }
 
 #[tokio::test(flavor = "multi_thread")]

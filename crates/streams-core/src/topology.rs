@@ -749,11 +749,15 @@ impl Layout {
         topics.map(|(topic, _)| TopicPartition::new(topic.clone(), task.partition)).collect()
     }
 
-    /// Whether any task reads a partition.
+    /// The task that reads a partition.
     #[must_use]
-    pub fn is_read(&self, partition: &TopicPartition) -> bool {
-        let mut counts = self.sources.iter().filter_map(|sources| sources.get(&partition.topic));
-        counts.any(|partitions| (0..*partitions).contains(&partition.partition))
+    pub fn task_of(&self, partition: &TopicPartition) -> Option<TaskId> {
+        let mut sources = (0_i32..).zip(&self.sources);
+        let is_read = |sources: &BTreeMap<TopicName, i32>| {
+            sources.get(&partition.topic).is_some_and(|partitions| (0..*partitions).contains(&partition.partition))
+        };
+        let (subtopology, _) = sources.find(|(_, sources)| is_read(sources))?;
+        Some(TaskId { subtopology, partition: partition.partition })
     }
 
     /// Every topic that the application's consumers subscribe to.

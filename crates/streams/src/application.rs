@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use atonce_client::admin::{Admin, ConfigResource};
 use atonce_client::{Client, ConnectError};
 use atonce_kernel::GroupId;
 use atonce_streams_core::topology::is_topic_name;
@@ -212,7 +213,7 @@ impl ApplicationBuilder {
 
     /// Looks up topics, makes the internal ones, opens the stores, and starts the workers.
     ///
-    /// Errors: a setting cannot work, the cluster is not there, a topic that is read is missing, the state folder is in use. What
+    /// Errors: a setting cannot work, by itself or with this cluster (a transaction time-out above the brokers' maximum), the cluster is not there, a topic that is read is missing, the state folder is in use. What
     /// goes wrong later is told by [`Application::run_until`].
     pub async fn start(self) -> Result<Application, Error> {
         self.check()?;
@@ -236,10 +237,13 @@ impl ApplicationBuilder {
         let (application_id, process_id) = (self.application_id.clone(), self.process_id);
         // Beside each other: after a crash the stores' journal is replayed here, and the group is waiting.
         let admin = client.admin();
-        let (topics, folder) = tokio::join!(
+        let timeout = (self.guarantee == Guarantee::ExactlyOnce).then_some(self.transaction_timeout);
+        let (allowed, topics, folder) = tokio::join!(
+            check_transaction_timeout(&admin, timeout),
             internal_topics::prepare(&admin, &self.topology, &self.application_id, self.on_failure),
             tokio::task::spawn_blocking(move || StateFolder::open(&state_dir, &application_id, process_id)),
         );
+        allowed?;
         let topics = topics?;
         let folder = match folder {
             Ok(folder) => folder?,
@@ -317,6 +321,35 @@ impl ApplicationBuilder {
         }
         Ok(())
     }
+}
+
+/// No broker may keep a transaction open for less long than it may take: any of them may come to coordinate it. A cluster that does not tell is
+/// asked by the workers, which then end with its refusal.
+async fn check_transaction_timeout(admin: &Admin, timeout: Option<Duration>) -> Result<(), Error> {
+    const MAXIMUM: &str = "transaction.max.timeout.ms";
+    let Some(timeout) = timeout else { return Ok(()) };
+    let described = async {
+        let brokers = admin.describe_cluster().await?.brokers;
+        let brokers: Vec<ConfigResource> = brokers.iter().map(|broker| ConfigResource::Broker(broker.id)).collect();
+        admin.describe_configs(&brokers).await
+    };
+    let described = match described.await {
+        Ok(described) => described,
+        Err(error) => {
+            tracing::debug!("the brokers do not tell how long a transaction may take: {error}");
+            return Ok(());
+        }
+    };
+    for (broker, configs) in described {
+        let maximum = configs.ok().and_then(|configs| configs.get(MAXIMUM)?.value.as_ref()?.parse().ok());
+        if let Some(maximum) = maximum.map(Duration::from_millis).filter(|maximum| timeout > *maximum) {
+            let reason = format!(
+                "{timeout:?} is longer than {broker} lets a transaction take, {maximum:?}: set a shorter one, or raise {MAXIMUM} there"
+            );
+            return Err(Error::Setting { setting: "transaction time-out", reason });
+        }
+    }
+    Ok(())
 }
 
 /// Workers that ran in this process's last life and run no more: their transactions are ended, and the group need not wait for them.

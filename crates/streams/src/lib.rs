@@ -56,6 +56,7 @@ mod state;
 mod state_folder;
 pub mod statistics;
 mod supervisor;
+mod taking_over;
 mod tasks_assignor;
 mod worker;
 mod writer;

@@ -266,6 +266,25 @@ impl Worker {
         }
     }
 
+    /// Some tasks go away; the others are restored on.
+    pub(crate) fn drop_restoring(&mut self, going: &BTreeSet<TaskId>) {
+        let Some(mut restoration) = self.restoration.take() else { return };
+        let (gone, left): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut restoration.stores).into_iter().partition(|(_, store)| going.contains(&store.task));
+        if let Some(listener) = &self.shared.restore_listener {
+            for (changelog, store) in &gone {
+                listener.on_restore_suspended(&store.told(changelog), store.records);
+            }
+        }
+        if left.is_empty() {
+            return;
+        }
+        let partitions: Vec<TopicPartition> = gone.into_keys().collect();
+        restoration.consumer.unassign(&partitions).expect("it reads what it is told");
+        restoration.stores = left;
+        self.restoration = Some(restoration);
+    }
+
     fn tell_suspended(&self, restoration: &Restoration) {
         if let Some(listener) = &self.shared.restore_listener {
             for (changelog, store) in &restoration.stores {
@@ -363,7 +382,7 @@ impl Worker {
         self.back_off().await;
         if self.tasks.contains_key(&error.task) {
             self.set_aside(error.task, store, &error.cause.to_string())?;
-            self.restore_and_run().await?;
+            self.restore_and_run(&BTreeSet::from([error.task])).await?;
         }
         Ok(true)
     }

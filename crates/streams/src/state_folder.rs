@@ -23,7 +23,6 @@ use atonce_kernel::chance::Chance;
 use atonce_streams_core::TaskId;
 use atonce_streams_core::store::{MemoryStore, StateStore, StoreEngine, StoreError};
 use atonce_streams_core::task::NeededStore;
-use tokio::sync::Notify;
 
 use crate::disk_store::{DiskEngine, SetAside};
 use crate::error::Error;
@@ -33,7 +32,6 @@ pub(crate) struct StateFolder {
     former_workers: usize,
     disk: DiskEngine,
     stores: Mutex<Stores>,
-    given_back: Notify,
     opened: Instant,
     /// Dropped last: with it goes the lock.
     _lock: File,
@@ -83,7 +81,6 @@ impl StateFolder {
             former_workers,
             disk,
             stores: Mutex::new(Stores::default()),
-            given_back: Notify::new(),
             opened: Instant::now(),
             _lock: lock,
         })
@@ -110,16 +107,15 @@ impl StateFolder {
         self.disk.stored_tasks()
     }
 
-    /// Takes a store for a task, as soon as no other worker has it.
-    pub(crate) async fn take(&self, task: TaskId, needed: &NeededStore) -> Result<Box<dyn StateStore>, StoreError> {
+    /// Takes a store for a task; `None` while another worker has it.
+    pub(crate) fn try_take(
+        &self,
+        task: TaskId,
+        needed: &NeededStore,
+    ) -> Option<Result<Box<dyn StateStore>, StoreError>> {
         let key = (task, needed.name.clone());
-        loop {
-            // Asked for before looking, so that a store given back in between is not missed.
-            let given_back = self.given_back.notified();
-            if self.stores().in_use.insert(key.clone()) {
-                break;
-            }
-            given_back.await;
+        if !self.stores().in_use.insert(key.clone()) {
+            return None;
         }
         let opened = if needed.is_persistent {
             self.open_on_disk(task, &needed.name)
@@ -130,7 +126,7 @@ impl StateFolder {
         if opened.is_err() {
             self.stores().in_use.remove(&key);
         }
-        opened
+        Some(opened)
     }
 
     /// One that is damaged where it is looked at first is set aside at once.
@@ -177,8 +173,6 @@ impl StateFolder {
         }
         stores.in_use.remove(&key);
         stores.idle_since.insert(task, Instant::now());
-        drop(stores);
-        self.given_back.notify_waiters();
     }
 
     /// Throws away the stores of tasks that nobody here has had for `delay`: another process has them, and their change logs have
@@ -259,37 +253,33 @@ mod tests {
         assert!(StateFolder::open(folder.path(), "other", None).is_ok());
     }
 
-    #[tokio::test]
-    async fn a_store_is_with_one_worker_at_a_time() {
+    #[test]
+    fn a_store_is_with_one_worker_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let folder = StateFolder::open(folder.path(), "app", None).unwrap();
         for is_persistent in [true, false] {
-            let first = folder.take(TASK, &needed(is_persistent)).await.unwrap();
-            let needed = needed(is_persistent);
-            let mut second = std::pin::pin!(folder.take(TASK, &needed));
-            let waits =
-                std::future::poll_fn(|context| std::task::Poll::Ready(second.as_mut().poll(context).is_pending()));
-            assert!(waits.await, "the store is in use");
+            let first = folder.try_take(TASK, &needed(is_persistent)).unwrap().unwrap();
+            assert!(folder.try_take(TASK, &needed(is_persistent)).is_none(), "the store is in use");
             folder.give_back(TASK, "s", is_persistent, first);
-            let second = second.await.unwrap();
+            let second = folder.try_take(TASK, &needed(is_persistent)).unwrap().unwrap();
             folder.give_back(TASK, "s", is_persistent, second);
         }
     }
 
-    #[tokio::test]
-    async fn only_what_nobody_has_had_for_long_is_thrown_away() {
+    #[test]
+    fn only_what_nobody_has_had_for_long_is_thrown_away() {
         let folder = tempfile::tempdir().unwrap();
         let (kept, gone): (TaskId, TaskId) = ("0_0".parse().unwrap(), "0_1".parse().unwrap());
         let needed = NeededStore { name: "s".to_owned(), is_persistent: true, changelog: None };
         let state = StateFolder::open(folder.path(), "app", None).unwrap();
-        let in_use = state.take(kept, &needed).await.unwrap();
-        let idle = state.take(gone, &needed).await.unwrap();
+        let in_use = state.try_take(kept, &needed).unwrap().unwrap();
+        let idle = state.try_take(gone, &needed).unwrap().unwrap();
         state.give_back(gone, "s", true, idle);
         assert_eq!(state.clean(Duration::from_secs(3600)).unwrap(), 0);
         assert_eq!(state.clean(Duration::ZERO).unwrap(), 1);
         assert_eq!(state.stored_tasks(), BTreeSet::from([kept]));
         // It can be taken again, empty.
-        assert_eq!(state.take(gone, &needed).await.unwrap().position(), None);
+        assert_eq!(state.try_take(gone, &needed).unwrap().unwrap().position(), None);
         drop(in_use);
     }
 }

@@ -1,13 +1,13 @@
-//! The group's assignor: members say which tasks they have and whose stores lie with them, the leader divides tasks, and each task
-//! stands for its partitions. The division itself is `atonce-streams-core`'s.
+//! The group's assignor: members say what they hold and whose stores lie with them, the leader divides tasks, and each task stands for its
+//! partitions. Members keep what they keep while the group divides (KIP-429). The division itself is `atonce-streams-core`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atonce_client::{Assignor, ClusterTopics, MemberAssignment, MemberSubscription};
+use atonce_client::{Assignor, ClusterTopics, MemberAssignment, MemberSubscription, RebalanceProtocol};
 use atonce_kernel::{MemberId, TopicPartition};
 use atonce_streams_core::TaskId;
-use atonce_streams_core::assignment::{ASSIGNOR_NAME, Instruction, Subscription, instruct};
+use atonce_streams_core::assignment::{ASSIGNOR_NAME, Instruction, Member, Subscription, instruct};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -37,11 +37,9 @@ impl TasksAssignor {
         Self { known: Mutex::new(Known { topics, words }), look_again }
     }
 
-    /// From now on this worker has these tasks.
-    pub(crate) fn set_owned(&self, owned: BTreeSet<TaskId>, stored: BTreeSet<TaskId>) {
-        let mut known = self.known();
-        known.words.owned = owned;
-        known.words.stored = stored;
+    /// From now on the stores of these tasks lie with this worker's process.
+    pub(crate) fn set_stored(&self, stored: BTreeSet<TaskId>) {
+        self.known().words.stored = stored;
     }
 
     /// From now on these are the topics.
@@ -65,6 +63,10 @@ impl Assignor for TasksAssignor {
         ASSIGNOR_NAME
     }
 
+    fn rebalance_protocol(&self) -> RebalanceProtocol {
+        RebalanceProtocol::Cooperative
+    }
+
     fn subscription_userdata(&self) -> Bytes {
         self.known().words.encode()
     }
@@ -77,27 +79,31 @@ impl Assignor for TasksAssignor {
             self.look_again.notify_one();
         }
         let mut ids: BTreeMap<String, MemberId> = BTreeMap::new();
-        let mut subscriptions: BTreeMap<String, Subscription> = BTreeMap::new();
+        let mut seen: BTreeMap<String, Member> = BTreeMap::new();
         for member in members {
             // Sorted by the name that survives a restart; a dynamic member comes after all static ones.
             let name = match &member.instance_id {
                 Some(instance_id) => format!("0{instance_id}"),
                 None => format!("1{}", member.member_id),
             };
-            let subscription = Subscription::decode(&member.userdata).unwrap_or_else(|error| {
+            let words = Subscription::decode(&member.userdata).unwrap_or_else(|error| {
                 tracing::warn!("{}: {error}", member.member_id);
                 Subscription::default()
             });
             ids.insert(name.clone(), member.member_id.clone());
-            subscriptions.insert(name, subscription);
+            // A partition that this process does not know is given to nobody, so that whoever holds it gives it up.
+            let holds = member.owned.iter().filter_map(|partition| layout.task_of(partition)).collect();
+            seen.insert(name, Member { words, holds, generation_id: member.generation_id });
         }
-        let choice = instruct(&layout.task_ids(), &subscriptions);
+        let choice = instruct(&layout.task_ids(), &seen);
         tracing::debug!(?choice, "divided the tasks");
         choice
             .into_iter()
             .filter_map(|(name, instruction)| {
                 let partitions: Vec<TopicPartition> = match &instruction {
-                    Instruction::Run(tasks) => tasks.iter().flat_map(|task| layout.partitions_of(*task)).collect(),
+                    Instruction::Run { tasks, .. } => {
+                        tasks.iter().flat_map(|task| layout.partitions_of(*task)).collect()
+                    }
                     Instruction::ShutDown => Vec::new(),
                 };
                 let member_id = ids.get(&name)?.clone();

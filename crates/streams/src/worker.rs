@@ -3,16 +3,16 @@
 //! ```text
 //! poll ── records → tasks → output, sent as it comes ──┐
 //!   │        (at most once: held until the offsets are in)
-//!   │                                                  │ commit interval over, or the group is about to rebalance
-//!   ├── revoking → commit everything, give the tasks up │
-//!   ├── assigned → initialise the producer, fetch the   ▼
-//!   │     offsets, take the stores, restore      commit machine: flush · send offsets · end · apply stores
-//!   └── lost → undo, give the tasks up                  └ failed → roll back: overlays dropped, processors anew, rewind
+//!   │                                                  │ commit interval over, or tasks are to be given up
+//!   ├── revoking → commit everything, give up what goes │
+//!   ├── assigned → take over what is new, beside what   ▼
+//!   │     stays and goes on (`taking_over`)       commit machine: flush · send offsets · end · apply stores
+//!   └── lost → undo, give all tasks up                  └ failed → roll back: overlays dropped, processors anew, rewind
 //! ```
 //!
-//! Invariants: the order of taking over is join, initialise, fetch offsets, high watermarks, restore: another order commits or restores
-//! what a former owner's open transaction still changes. Nothing is processed while the commit machine is not at rest. Positions are
-//! sent with the group metadata of the batch they come from: a zombie's are refused for it.
+//! Invariants: nothing is processed while the commit machine is not at rest. Positions are sent in the name of the member that has held their
+//! partitions all the while since it was given them: the group may count on meanwhile, and a zombie's are refused. So a task ends with the event
+//! that says that its partitions go, or are lost, and is made anew when they come back.
 //!
 //! **What it does not know**: which step follows which in a commit (the machine does), how a task processes, what is in a store.
 
@@ -23,9 +23,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use atonce_client::{
     Batch, Client, Consumer, ConsumerError, ConsumerEvent, ConsumerRecord, Delivery, ErrorClass, ErrorCode,
-    GroupMetadata, OffsetReset, Positions, ProducerRecord, Settled,
+    OffsetReset, Positions, ProducerRecord, Settled,
 };
-use atonce_kernel::{GroupId, GroupInstanceId, Offset, Outcome, Timestamp, TopicName, TopicPartition, TransactionalId};
+use atonce_kernel::{GroupInstanceId, Offset, Outcome, Timestamp, TopicName, TopicPartition, TransactionalId};
 use atonce_streams_core::assignment::Instruction;
 use atonce_streams_core::commit::{CommitMachine, Event, Settlement, Step};
 use atonce_streams_core::task::{ChangelogEnd, NeededStore};
@@ -39,9 +39,10 @@ use crate::listeners::RestoreListener;
 use crate::metrics::{self, MeasuredStore, TaskNumbers, TaskSeen, WorkerNumbers, lock};
 use crate::partition_time;
 use crate::restore::Restoration;
-use crate::state::{StateSender, WorkerState};
+use crate::state::StateSender;
 use crate::state_folder::StateFolder;
 use crate::statistics::{Counters, add};
+use crate::taking_over::{Given, Taking};
 use crate::tasks_assignor::TasksAssignor;
 use crate::writer::{Ended, Failure, Writer};
 
@@ -57,6 +58,9 @@ const IDLE_WAIT: Duration = Duration::from_millis(100);
 /// How long the loop waits for change logs when there is nothing else to do.
 const RESTORE_WAIT: Duration = Duration::from_millis(10);
 
+/// How long a poll waits while tasks are on their way.
+const TAKE_WAIT: Duration = Duration::from_millis(10);
+
 /// How often a commit may be that holds nothing but positions moved over control records.
 const CONTROL_RECORDS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -66,9 +70,6 @@ const SHUTDOWN_ASKED_EVERY: Duration = Duration::from_secs(1);
 /// How long a worker that was told to stop with the application stays in the group, so that others hear of it: an answer to them may be
 /// on its way, and who leaves begins a new division.
 const SHUTDOWN_LINGER: Duration = Duration::from_secs(1);
-
-/// How long another worker of the process may take to give a store back.
-const STORE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// How often lags and the like are looked up.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -147,26 +148,30 @@ pub(crate) struct Worker {
     newer_topics: watch::Receiver<Arc<Topics>>,
     pub(crate) index: usize,
     pub(crate) consumer: Consumer,
-    assignor: Arc<TasksAssignor>,
-    writer: Writer,
-    commit: CommitMachine,
+    pub(crate) assignor: Arc<TasksAssignor>,
+    pub(crate) writer: Writer,
+    pub(crate) commit: CommitMachine,
     pub(crate) tasks: BTreeMap<TaskId, Task>,
     numbers: Arc<Mutex<WorkerNumbers>>,
     pub(crate) task_numbers: BTreeMap<TaskId, Arc<Mutex<TaskNumbers>>>,
     /// When what is looked up now and then was last looked up.
     looked_at: Instant,
-    owner_of: HashMap<TopicPartition, TaskId>,
-    /// Who sends the positions of what was processed: the group's metadata of the last batch.
-    group: Option<GroupMetadata>,
+    pub(crate) owner_of: HashMap<TopicPartition, TaskId>,
+    /// What each task was made of.
+    pub(crate) made_of: BTreeMap<TaskId, Given>,
+    /// Tasks that are this worker's, and not made yet.
+    pub(crate) taking: Option<Taking>,
+    /// More tasks come once their owners have given them up: since when, or since it last asked for them.
+    pub(crate) awaits_since: Option<Instant>,
     /// Output that waits for its offsets, under at most once.
     held: Vec<OutputRecord>,
     held_bytes: usize,
     /// Under at most once: what waits is committed already.
     is_ahead: bool,
     /// Of each change log, the last record of this commit.
-    last_changes: BTreeMap<TopicPartition, Delivery>,
-    uncommitted_since: Option<Instant>,
-    uncommitted_records: u64,
+    pub(crate) last_changes: BTreeMap<TopicPartition, Delivery>,
+    pub(crate) uncommitted_since: Option<Instant>,
+    pub(crate) uncommitted_records: u64,
     /// The tasks are another's, or soon will be: they are given up when the interval is undone.
     is_out: bool,
     failures_in_a_row: u32,
@@ -176,8 +181,8 @@ pub(crate) struct Worker {
     cleaned_at: Instant,
     /// Stores that follow their change logs; their tasks wait.
     pub(crate) restoration: Option<Restoration>,
-    state: StateSender,
-    is_paused: bool,
+    pub(crate) state: StateSender,
+    pub(crate) is_paused: bool,
     /// When it last asked the group that all of the application stop.
     asked_for_shutdown_at: Option<Instant>,
     stop: watch::Receiver<Stop>,
@@ -227,7 +232,9 @@ impl Worker {
             task_numbers: BTreeMap::new(),
             looked_at: Instant::now(),
             owner_of: HashMap::new(),
-            group: None,
+            made_of: BTreeMap::new(),
+            taking: None,
+            awaits_since: None,
             held: Vec::new(),
             held_bytes: 0,
             is_ahead: false,
@@ -277,6 +284,7 @@ impl Worker {
         while !self.is_stopping() {
             self.follow_topics()?;
             self.ask_for_shutdown();
+            self.ask_for_awaited();
             self.follow_pause().await?;
             if self.is_commit_due() {
                 self.commit().await?;
@@ -284,6 +292,7 @@ impl Worker {
             }
             self.clean();
             self.look();
+            self.take_some().await?;
             if !self.is_paused {
                 if self.punctuate().await? {
                     continue;
@@ -294,14 +303,18 @@ impl Worker {
                     continue;
                 }
             }
-            let wait = if self.restoration.is_some() { Duration::ZERO } else { self.wait() };
+            let wait = match (&self.restoration, &self.taking) {
+                (Some(_), _) => Duration::ZERO,
+                (None, Some(_)) => self.wait().min(TAKE_WAIT),
+                (None, None) => self.wait(),
+            };
             let polling = Instant::now();
             let event = self.consumer.next_event(wait).await;
             lock(&self.numbers).poll.record_one(Instant::now(), polling.elapsed());
             match event {
                 Ok(None) => self.restore(RESTORE_WAIT).await?,
                 Ok(Some(ConsumerEvent::Batch(batch))) => self.buffer(batch),
-                Ok(Some(ConsumerEvent::Revoking(_))) => self.revoke().await?,
+                Ok(Some(ConsumerEvent::Revoking(partitions))) => self.revoke(&partitions).await?,
                 Ok(Some(ConsumerEvent::Assigned(partitions, words))) => self.assigned(&partitions, &words).await?,
                 Ok(Some(ConsumerEvent::Lost(_))) => self.lose().await?,
                 Err(error) => self.consumer_failed(error).await?,
@@ -376,14 +389,16 @@ impl Worker {
 
     /// The leader has spoken.
     async fn assigned(&mut self, partitions: &[TopicPartition], words: &[u8]) -> Result<(), WorkerError> {
-        if matches!(Instruction::decode(words), Ok(Instruction::ShutDown)) {
-            return Err(self.shut_down().await);
-        }
+        let is_more_to_come = match Instruction::decode(words) {
+            Ok(Instruction::ShutDown) => return Err(self.shut_down().await),
+            Ok(Instruction::Run { awaited, .. }) => !awaited.is_empty(),
+            Err(_) => false,
+        };
         if self.shared.is_shutdown_asked.load(Ordering::Relaxed) {
             // An old division: what this worker asks for comes with the next.
             return Ok(());
         }
-        self.take_over(partitions).await
+        self.take_over(partitions, is_more_to_come).await
     }
 
     /// All of the application stops. A member that has not heard of it yet hears it from those who are still there.
@@ -403,9 +418,6 @@ impl Worker {
     fn buffer(&mut self, batch: Batch) {
         let positions = batch.positions();
         self.is_ahead &= batch.is_empty();
-        if let Some(group) = positions.group() {
-            self.group = Some(group.clone());
-        }
         // Records come partition by partition, so each stretch is looked up once.
         let mut stretches: HashMap<TopicPartition, Vec<SourceRecord>> = HashMap::new();
         let mut records = batch.records.into_iter().map(source_record).peekable();
@@ -458,11 +470,10 @@ impl Worker {
     /// At most once: the positions behind all that waits are committed before any of it is processed, so that a crash repeats nothing, not even
     /// what processors do outside. The commit that ends an interval takes back what has not been processed by then, for who comes next.
     async fn commit_ahead(&mut self) -> Result<(), WorkerError> {
-        let Some(group) = self.group.clone().or_else(|| self.consumer.group_metadata()) else {
+        let Some(mut positions) = self.no_positions() else {
             // Not a member any more: its records are another's.
             return self.drive(Event::AbortWanted).await;
         };
-        let mut positions = Positions::new(group);
         for task in self.tasks.values() {
             for (topic_partition, offset) in task.positions_behind_all() {
                 let time = partition_time::encode(task.partition_time(topic_partition));
@@ -474,18 +485,45 @@ impl Worker {
                 self.is_ahead = true;
                 Ok(())
             }
-            Err(source @ ConsumerError::Fenced(_)) => Err(self.fenced(source)),
             Err(error) => {
-                tracing::warn!("worker {}: {error}", self.index);
-                if matches!(error, ConsumerError::CommitFailed(_)) {
-                    add(&self.shared.counters.fenced, 1);
-                    self.is_out = true;
-                    self.consumer.enforce_rebalance();
-                }
+                self.positions_refused(error)?;
                 // Committed or not, it is not processed.
                 self.drive(Event::AbortWanted).await
             }
         }
+    }
+
+    /// Positions that were sent outside of a transaction were not taken, as far as is known.
+    fn positions_refused(&mut self, error: ConsumerError) -> Result<(), WorkerError> {
+        if let source @ ConsumerError::Fenced(_) = error {
+            return Err(self.fenced(source));
+        }
+        tracing::warn!("worker {}: {error}", self.index);
+        if matches!(error, ConsumerError::CommitFailed(_)) {
+            self.put_out();
+            self.consumer.enforce_rebalance();
+        }
+        Ok(())
+    }
+
+    /// The group has given this worker up, or has gone on without it: its tasks go when the interval is undone.
+    fn put_out(&mut self) {
+        add(&self.shared.counters.fenced, 1);
+        self.is_out = true;
+    }
+
+    /// Positions to be filled in, in the name of the member that this worker is by now; `None` if it is none. The group may have counted on since the
+    /// records were read: what is in hand has been this member's all the while, or the event that says otherwise has not been taken in yet, and the
+    /// consumer, which has it, lets them be refused.
+    fn no_positions(&mut self) -> Option<Positions> {
+        let mut positions = self.consumer.positions();
+        // Without a generation they would be taken from anybody.
+        if positions.group().is_none_or(|group| group.generation_id < 0) {
+            self.put_out();
+            return None;
+        }
+        positions.retain(|_| false);
+        Some(positions)
     }
 
     async fn process_task(&mut self, id: TaskId) -> Result<(), WorkerError> {
@@ -531,17 +569,8 @@ impl Worker {
         Ok(())
     }
 
-    /// The partitions will be given away: everything is committed first.
-    async fn revoke(&mut self) -> Result<(), WorkerError> {
-        if self.has_uncommitted() {
-            self.commit().await?;
-        }
-        self.give_up_tasks();
-        Ok(())
-    }
-
     /// Commits the interval, with what cached stores have kept back.
-    async fn commit(&mut self) -> Result<(), WorkerError> {
+    pub(crate) async fn commit(&mut self) -> Result<(), WorkerError> {
         let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
         for id in ids {
             let Some(task) = self.tasks.get_mut(&id) else { continue };
@@ -605,199 +634,6 @@ impl Worker {
         }
         self.is_out = true;
         self.drive(Event::AbortWanted).await
-    }
-
-    async fn take_over(&mut self, partitions: &[TopicPartition]) -> Result<(), WorkerError> {
-        // Those that stayed are taken over like new ones: another may have had them in between.
-        self.give_up_tasks();
-        self.state.send_replace(WorkerState::Restoring);
-        let layout = &self.topics.layout;
-        if partitions.iter().any(|partition| !layout.is_read(partition)) {
-            // The leader knows more than this process. Its partition waits, and comes again once the topic is known here too.
-            self.shared.look_again.notify_one();
-        }
-        let assigned: BTreeSet<&TopicPartition> = partitions.iter().collect();
-        let is_mine = |id: &TaskId| layout.partitions_of(*id).iter().any(|partition| assigned.contains(partition));
-        let ids: BTreeSet<TaskId> = layout.task_ids().into_iter().filter(is_mine).collect();
-        tracing::info!("worker {}: tasks {}", self.index, list(&ids));
-
-        if !self.initialise_producer().await? {
-            return Ok(());
-        }
-        self.consumer.pause(partitions);
-        // After the producer: what its predecessor left open is settled now, so this is where the group really stands.
-        if let Err(error) = self.consumer.rewind().await {
-            self.consumer.enforce_rebalance();
-            return self.consumer_failed(error).await;
-        }
-        for id in ids {
-            if !self.create_task(id).await? {
-                tracing::warn!(
-                    "worker {}: another worker still has the stores of task {id}; it joins again",
-                    self.index
-                );
-                self.give_up_tasks();
-                self.consumer.enforce_rebalance();
-                return Ok(());
-            }
-        }
-        self.take_times(partitions).await;
-        self.restore_and_run().await?;
-        let stored = self.shared.folder.stored_tasks();
-        self.assignor.set_owned(self.tasks.keys().copied().collect(), stored);
-        Ok(())
-    }
-
-    /// The times of the partitions, from beside their offsets. Without them stream time begins anew, which only late records would notice.
-    async fn take_times(&mut self, partitions: &[TopicPartition]) {
-        let group = GroupId::from(self.shared.application_id.as_str());
-        let committed = match self.shared.client.admin().committed_offsets(&group, partitions, true).await {
-            Ok(committed) => committed,
-            Err(error) => {
-                tracing::warn!("worker {}: the times of its partitions are not known: {error}", self.index);
-                return;
-            }
-        };
-        for (topic_partition, committed) in committed {
-            let time = partition_time::decode(&committed.metadata);
-            let task = self.owner_of.get(&topic_partition).and_then(|id| self.tasks.get_mut(id));
-            if let (Some(time), Some(task)) = (time, task) {
-                task.set_partition_time(&topic_partition, time);
-            }
-        }
-    }
-
-    /// Begins to bring the stores of all tasks up to their change logs, and lets those run that need nothing.
-    pub(crate) async fn restore_and_run(&mut self) -> Result<(), WorkerError> {
-        let all: BTreeSet<TaskId> = self.tasks.keys().copied().collect();
-        self.begin_restoring(&all).await?;
-        let waiting = self.restoring_tasks();
-        let partitions: Vec<TopicPartition> = self.partitions_of(&waiting);
-        self.consumer.pause(&partitions);
-        self.let_run(&all.difference(&waiting).copied().collect());
-        Ok(())
-    }
-
-    /// Restores for a moment, and lets those tasks run whose stores are there.
-    async fn restore(&mut self, wait: Duration) -> Result<(), WorkerError> {
-        if self.restoration.is_some() {
-            let ready = self.restore_some(wait).await?;
-            self.let_run(&ready);
-        }
-        Ok(())
-    }
-
-    fn let_run(&mut self, ready: &BTreeSet<TaskId>) {
-        if !self.is_paused {
-            let partitions = self.partitions_of(ready);
-            self.consumer.resume(&partitions);
-        }
-        let state = if self.restoration.is_some() { WorkerState::Restoring } else { WorkerState::Running };
-        self.state.send_replace(state);
-    }
-
-    fn restoring_tasks(&self) -> BTreeSet<TaskId> {
-        self.restoration.iter().flat_map(Restoration::tasks).collect()
-    }
-
-    fn partitions_of(&self, tasks: &BTreeSet<TaskId>) -> Vec<TopicPartition> {
-        let tasks = self.tasks.iter().filter(|(id, _)| tasks.contains(id));
-        tasks.flat_map(|(_, task)| task.partitions().cloned()).collect()
-    }
-
-    /// After the group is joined, and never before. `false`: told to stop meanwhile.
-    async fn initialise_producer(&mut self) -> Result<bool, WorkerError> {
-        while matches!(self.writer, Writer::Absent) {
-            let started = match self.commit.guarantee() {
-                Guarantee::ExactlyOnce => {
-                    let transactional_id = self.shared.transactional_id(self.index);
-                    Writer::initialise(&self.shared, transactional_id).await
-                }
-                Guarantee::AtLeastOnce | Guarantee::AtMostOnce => Writer::plain(&self.shared).await,
-            };
-            match started {
-                Ok(writer) => self.writer = writer,
-                Err(error) if error.class() == ErrorClass::InvalidConfiguration => return Err(error.into()),
-                Err(error) => {
-                    tracing::warn!("worker {}: {error}; trying again", self.index);
-                    if self.is_stopping() {
-                        return Ok(false);
-                    }
-                    self.back_off().await;
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// `false`: another worker of this process did not give a store back in time. (It has not yet heard that the group went on
-    /// without it. Two that waited for each other without an end would never hear of it.)
-    async fn create_task(&mut self, id: TaskId) -> Result<bool, WorkerError> {
-        let (topology, surroundings) = (&self.topics.topology, &self.topics.surroundings);
-        let mut engines = BTreeMap::new();
-        let stores = Task::stores_of(topology, id, surroundings);
-        for needed in &stores {
-            let taken = tokio::time::timeout(STORE_WAIT_MAX, self.shared.folder.take(id, needed)).await;
-            match taken {
-                Ok(Ok(engine)) => {
-                    engines.insert(needed.name.clone(), engine);
-                }
-                failed => {
-                    for (name, engine) in engines {
-                        self.give_back(id, &name, engine);
-                    }
-                    return match failed {
-                        Ok(Err(error)) => Err(error.into()),
-                        Ok(Ok(_)) | Err(_) => Ok(false),
-                    };
-                }
-            }
-        }
-        let names = stores.iter().map(|needed| needed.name.as_str());
-        let numbers = self.shared.metrics.add_task(self.index, id, names);
-        for needed in &stores {
-            if let Some(engine) = engines.remove(&needed.name) {
-                engines.insert(needed.name.clone(), measured(&numbers, needed, engine));
-            }
-        }
-        for needed in &stores {
-            if let Some(set_aside) = self.shared.folder.take_set_aside(id, &needed.name) {
-                self.tell_set_aside(id, &needed.name, &set_aside.reason, set_aside.kept.as_deref());
-            }
-        }
-        let task = Task::new(topology, id, surroundings.clone(), engines);
-        self.task_numbers.insert(id, numbers);
-        for partition in task.partitions() {
-            self.owner_of.insert(partition.clone(), id);
-        }
-        self.tasks.insert(id, task);
-        Ok(true)
-    }
-
-    /// Gives every task up; what was not committed is dropped with it.
-    fn give_up_tasks(&mut self) {
-        self.suspend_restoration();
-        for (id, task) in std::mem::take(&mut self.tasks) {
-            if let Some(numbers) = self.task_numbers.remove(&id) {
-                self.shared.metrics.remove_task(self.index, id, &numbers);
-            }
-            for (store, engine) in task.into_engines() {
-                self.give_back(id, &store, engine);
-            }
-        }
-        self.owner_of.clear();
-        self.drop_held();
-        self.last_changes.clear();
-        self.group = None;
-        self.uncommitted_since = None;
-        self.uncommitted_records = 0;
-        self.state.send_replace(WorkerState::Joining);
-    }
-
-    fn give_back(&self, id: TaskId, store: &str, engine: Box<dyn atonce_streams_core::StateStore>) {
-        let needed = self.topics.topology.stores().iter().find(|specification| specification.name == store);
-        let is_persistent = needed.is_some_and(|specification| specification.is_persistent);
-        self.shared.folder.give_back(id, store, is_persistent, engine);
     }
 
     async fn consumer_failed(&mut self, error: ConsumerError) -> Result<(), WorkerError> {
@@ -928,11 +764,7 @@ impl Worker {
     }
 
     async fn send_offsets(&mut self, fatal: &mut Option<String>) -> Result<Event, WorkerError> {
-        // Of the last batch; a punctuation may come before any.
-        let Some(group) = self.group.clone().or_else(|| self.consumer.group_metadata()) else {
-            return Ok(Event::Failed);
-        };
-        let mut positions = Positions::new(group);
+        let Some(mut positions) = self.no_positions() else { return Ok(Event::Failed) };
         for task in self.tasks.values() {
             for (topic_partition, offset) in task.positions() {
                 let time = partition_time::encode(task.partition_time(topic_partition));
@@ -958,14 +790,8 @@ impl Worker {
         }
         match self.consumer.commit(positions).await {
             Ok(()) => Ok(Event::Done),
-            Err(source @ ConsumerError::Fenced(_)) => Err(self.fenced(source)),
             Err(error) => {
-                tracing::warn!("worker {}: {error}", self.index);
-                if matches!(error, ConsumerError::CommitFailed(_)) {
-                    add(&self.shared.counters.fenced, 1);
-                    self.is_out = true;
-                    self.consumer.enforce_rebalance();
-                }
+                self.positions_refused(error)?;
                 Ok(Event::Unanswered)
             }
         }
@@ -1173,12 +999,13 @@ impl Worker {
             return Ok(());
         }
         if replay_changelogs {
-            self.restore_and_run().await?;
+            let all = self.tasks.keys().copied().collect();
+            self.restore_and_run(&all).await?;
         }
         Ok(())
     }
 
-    fn drop_held(&mut self) {
+    pub(crate) fn drop_held(&mut self) {
         self.is_ahead = false;
         self.held.clear();
         self.held_bytes = 0;
@@ -1202,7 +1029,7 @@ impl Worker {
         self.tasks.values().any(Task::is_touched)
     }
 
-    fn has_uncommitted(&self) -> bool {
+    pub(crate) fn has_uncommitted(&self) -> bool {
         self.is_ahead || self.tasks.values().any(Task::has_uncommitted)
     }
 
@@ -1274,9 +1101,4 @@ fn producer_record(output: OutputRecord) -> ProducerRecord {
     let OutputRecord { topic, partition, timestamp, key, value, headers } = output;
     let headers = headers.into_iter().map(|header| atonce_client::Header { key: header.key, value: header.value });
     ProducerRecord { topic, partition, key, value, headers: headers.collect(), timestamp: Some(timestamp) }
-}
-
-fn list(ids: &BTreeSet<TaskId>) -> String {
-    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }
 }

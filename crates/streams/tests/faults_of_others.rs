@@ -6,9 +6,8 @@ mod cluster;
 use std::time::Duration;
 
 use atonce::client::admin::TransactionFilter;
-use atonce::client::{Client, NewTopic, Position, ProducerRecord, TopicName, TopicPartition};
-use atonce::error::WorkerError;
-use atonce::{Application, Error, Topology, TopologyBuilder};
+use atonce::client::{Client, GroupId, NewTopic, Position, ProducerRecord, TopicName, TopicPartition};
+use atonce::{Application, Error, Guarantee, Topology, TopologyBuilder};
 use atonce_broker::Broker;
 use cluster::Cluster;
 
@@ -106,19 +105,28 @@ async fn two_applications_of_one_topology_and_one_process_id_do_not_fence_each_o
 
 /// apache_flink-kickstarter 787: a time-out above the broker's maximum ended in a fault of the clean-up that said nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_time_out_above_the_brokers_maximum_is_told_as_what_it_is() {
+async fn a_transaction_time_out_above_the_brokers_maximum_is_told_before_any_worker_runs() {
     let cluster = Cluster::start("long").await;
     cluster.create("in", 1).await;
     cluster.create("out", 1).await;
     let state = tempfile::tempdir().unwrap();
-    let running = Application::builder(cluster.name("app"), passing(&cluster.name("in"), &cluster.name("out")))
-        .bootstrap_servers(cluster.bootstrap_servers.as_str())
-        .transaction_timeout(Duration::from_secs(24 * 3600))
-        .state_dir(state.path())
-        .start()
-        .await
-        .unwrap();
-    let ended = running.run_until(std::future::pending()).await.unwrap_err();
-    assert!(matches!(ended, Error::Worker { source: WorkerError::ProducerStart(_), .. }), "{ended}");
-    assert!(ended.to_string().contains("INVALID_TRANSACTION_TIMEOUT"), "{ended}");
+    let application = |timeout| {
+        Application::builder(cluster.name("app"), passing(&cluster.name("in"), &cluster.name("out")))
+            .bootstrap_servers(cluster.bootstrap_servers.as_str())
+            .transaction_timeout(timeout)
+            .state_dir(state.path())
+    };
+    let Err(refused) = application(Duration::from_secs(24 * 3600)).start().await else { panic!("it runs") };
+    assert!(matches!(refused, Error::Setting { setting: "transaction time-out", .. }), "{refused}");
+    // Both values, and what to change.
+    for part in ["86400s", "900s", "transaction.max.timeout.ms"] {
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
+    let group = GroupId::from(cluster.name("app"));
+    let described = cluster.client.admin().describe_groups(std::slice::from_ref(&group)).await.unwrap();
+    assert!(!described[&group].as_ref().is_ok_and(|it| !it.members.is_empty()), "no worker has joined");
+    // The longest that is allowed; and without transactions it is of no concern.
+    application(Duration::from_secs(900)).start().await.unwrap().close().await.unwrap();
+    let without = application(Duration::from_secs(24 * 3600)).guarantee(Guarantee::AtLeastOnce);
+    without.start().await.unwrap().close().await.unwrap();
 }
