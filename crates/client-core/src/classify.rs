@@ -197,6 +197,8 @@ const EXCEPTIONS: &[(ErrorCode, &[Operation], Verdict)] = &[
     // A coordinator that timed out may have moved.
     (ErrorCode::RequestTimedOut, &[TxnOffsetCommit, EndTxn, InitProducerId], Verdict::RefreshThenRetry),
     (ErrorCode::UnknownServerError, &[Fetch, ListOffsets, Metadata, OffsetFetch], Verdict::Retry),
+    // That leader is not in the epoch that we believe in: it has not heard of it yet, or it never was.
+    (ErrorCode::UnknownLeaderEpoch, &[Fetch, ListOffsets], Verdict::RefreshThenRetry),
     // The position is not in the log: the reset policy decides.
     (ErrorCode::OffsetOutOfRange, &[Fetch], Verdict::Reinitialize),
     // Join again: with what the answer says, as a new member, or because the group asks for it.

@@ -3,13 +3,18 @@
 //! **What it does not know**: when to ask (whoever meets a refusal asks), connections.
 //!
 //! Invariants: a topic's id and its partitions come from one answer; a leader of an older epoch does not replace one of a
-//! newer epoch of the same topic id.
+//! newer epoch of the same topic id, unless that one was only named in passing and [`CONTRADICTIONS_MAX`] answers in a row do
+//! not know of it.
 
 use std::collections::BTreeMap;
 
 use atonce_kernel::{TopicId, TopicName, TopicPartition};
 use atonce_protocol::ErrorCode;
 use atonce_protocol::messages::metadata_response::MetadataResponse;
+
+/// How many answers in a row may know an older epoch than that of a leader who was named in passing. Brokers hear of a new
+/// leader one after the other, so one such answer proves nothing; but an epoch that never was would stop the partition for ever.
+pub const CONTRADICTIONS_MAX: u32 = 3;
 
 /// A broker, and where it listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +55,8 @@ pub struct Metadata {
     brokers: BTreeMap<i32, Broker>,
     topics: BTreeMap<TopicName, Topic>,
     names: BTreeMap<TopicId, TopicName>,
+    /// Partitions whose leader was named in passing and is not confirmed yet, with how many answers contradicted it.
+    hints: BTreeMap<TopicPartition, u32>,
     refusals: BTreeMap<TopicName, ErrorCode>,
 }
 
@@ -132,6 +139,7 @@ impl Metadata {
             if code != ErrorCode::None {
                 // A topic whose leaders are being chosen is still there.
                 if code != ErrorCode::LeaderNotAvailable {
+                    self.hints.retain(|it, _| it.topic != name);
                     self.forget(&name);
                 }
                 self.refusals.insert(name, code);
@@ -170,18 +178,31 @@ impl Metadata {
             && known.epoch < leader.epoch
         {
             *known = leader;
+            self.hints.insert(topic_partition.clone(), 0);
         }
     }
 
-    fn newer(&self, name: &TopicName, id: TopicId, partition: i32, found: Leader) -> Leader {
+    fn newer(&mut self, name: &TopicName, id: TopicId, partition: i32, found: Leader) -> Leader {
         let known = self
             .topics
             .get(name)
             .filter(|topic| topic.id == id)
             .and_then(|topic| topic.leaders.get(usize::try_from(partition).ok()?).copied());
+        let topic_partition = TopicPartition::new(name.clone(), partition);
         match known {
-            Some(known) if known.epoch > found.epoch && found.epoch >= 0 => known,
-            Some(_) | None => found,
+            Some(known) if known.epoch > found.epoch && found.epoch >= 0 => {
+                let Some(contradictions) = self.hints.get_mut(&topic_partition) else { return known };
+                *contradictions += 1;
+                if *contradictions < CONTRADICTIONS_MAX {
+                    return known;
+                }
+                self.hints.remove(&topic_partition);
+                found
+            }
+            Some(_) | None => {
+                self.hints.remove(&topic_partition);
+                found
+            }
         }
     }
 
@@ -282,5 +303,28 @@ mod tests {
         assert_eq!(leader(&metadata), Some((2, 5)));
         metadata.handle_leader(&TopicPartition::new("t", 0), Leader { node: 1, epoch: 6 });
         assert_eq!(leader(&metadata), Some((1, 6)));
+    }
+
+    #[test]
+    fn a_hint_that_no_answer_confirms_is_given_up_and_one_that_was_confirmed_is_not() {
+        let mut metadata = Metadata::default();
+        let hint = |metadata: &mut Metadata, epoch| {
+            metadata.handle_leader(&TopicPartition::new("t", 0), Leader { node: 1, epoch });
+        };
+        metadata.handle_response(&answer(7, &[(2, 5)]));
+        hint(&mut metadata, 99);
+        for _ in 1..CONTRADICTIONS_MAX {
+            metadata.handle_response(&answer(7, &[(2, 5)]));
+            assert_eq!(leader(&metadata), Some((1, 99)), "that broker may not have heard of it yet");
+        }
+        metadata.handle_response(&answer(7, &[(2, 5)]));
+        assert_eq!(leader(&metadata), Some((2, 5)), "an epoch that never was");
+
+        hint(&mut metadata, 6);
+        metadata.handle_response(&answer(7, &[(1, 6)]));
+        for _ in 0..2 * CONTRADICTIONS_MAX {
+            metadata.handle_response(&answer(7, &[(2, 5)]));
+        }
+        assert_eq!(leader(&metadata), Some((1, 6)), "confirmed: who says otherwise lags behind");
     }
 }

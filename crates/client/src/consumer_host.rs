@@ -369,7 +369,7 @@ enum Completion {
     Validated { id: FetchId, result: Result<EpochEnds, Lost> },
     Grouped { asked: Operation, result: Result<MemberReply, Lost> },
     Assigned { result: Result<Divided, Lost> },
-    LookedUp { lookups: Vec<Lookup>, result: Result<Found, AdminError> },
+    LookedUp { lookups: Vec<Lookup>, asked_as: Option<GroupMetadata>, result: Result<Found, AdminError> },
     Refreshed,
     Watched,
     Named,
@@ -461,8 +461,10 @@ impl ConsumerHost {
         }
         if !lookups.is_empty() {
             self.spawn(completions, async |host| {
-                let result = host.look_up(&lookups).await;
-                Completion::LookedUp { lookups, result }
+                let asked_as = Mutex::default();
+                let result = host.look_up(&lookups, &asked_as).await;
+                let asked_as = asked_as.into_inner().unwrap_or_else(PoisonError::into_inner);
+                Completion::LookedUp { lookups, asked_as, result }
             });
         }
         for next in fetches {
@@ -552,16 +554,27 @@ impl ConsumerHost {
                 }
             }
             Completion::Assigned { result } => inner.handle_divided(now, &self.topics(), result),
-            Completion::LookedUp { lookups, result: Ok(found) } => {
+            Completion::LookedUp { lookups, asked_as: _, result: Ok(found) } => {
                 for lookup in &lookups {
                     inner.fetcher.handle_lookup(lookup, found.get(&lookup.topic_partition).copied());
                 }
             }
-            Completion::LookedUp { lookups, result: Err(error) } => {
+            Completion::LookedUp { lookups, asked_as, result: Err(error) } => {
                 for lookup in &lookups {
                     inner.fetcher.handle_lookup_failed(now, lookup);
                 }
-                inner.errors.push_back(ConsumerError::from_lookup(error));
+                if let Some(asked_as) = asked_as
+                    && let Some(code) = membership_refused(&error)
+                {
+                    // The group has moved on. If it is still this member that it refuses, that is out of it and joins again.
+                    if let Some(member) = &mut inner.membership
+                        && member.group_metadata() == asked_as
+                    {
+                        member.handle_commit_refused(code);
+                    }
+                } else {
+                    inner.errors.push_back(ConsumerError::from_lookup(error));
+                }
             }
             Completion::Refreshed => inner.fetcher.handle_metadata(now),
             Completion::Named => {
@@ -586,7 +599,15 @@ impl ConsumerHost {
 
     // --- places ---
 
-    async fn look_up(&self, lookups: &[Lookup]) -> Result<Found, AdminError> {
+    /// The member of a group of the consumer protocol that this one is by now.
+    fn as_member(&self) -> Option<GroupMetadata> {
+        match &self.lock().membership {
+            Some(member @ Member::Consumer(_)) => Some(member.group_metadata()),
+            Some(Member::Classic(_)) | None => None,
+        }
+    }
+
+    async fn look_up(&self, lookups: &[Lookup], asked_as: &Mutex<Option<GroupMetadata>>) -> Result<Found, AdminError> {
         let mut found = Found::new();
         let committed: Vec<TopicPartition> = lookups
             .iter()
@@ -596,7 +617,13 @@ impl ConsumerHost {
         let timeout = self.settings.call_timeout;
         if let Some(group) = self.settings.group.as_ref().filter(|_| !committed.is_empty()) {
             // Stable, at either isolation: an offset that is about to be committed counts (KIP-447).
-            let offsets = committed_offsets(&self.cluster, self.call_lane, group, &committed, true, timeout).await?;
+            let member = || {
+                let member = self.as_member();
+                asked_as.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&member);
+                member
+            };
+            let offsets =
+                committed_offsets(&self.cluster, self.call_lane, group, member, &committed, true, timeout).await?;
             let place = |(it, committed): (_, CommittedOffset)| (it, (committed.offset, committed.leader_epoch));
             found.extend(offsets.into_iter().map(place));
         }
@@ -853,6 +880,23 @@ impl Inner {
     /// Whether a partition has been the member's all the time since a stamp was taken.
     pub(crate) fn is_held_since(&self, topic_partition: &TopicPartition, stamp: u64) -> bool {
         self.held_since.get(topic_partition).is_some_and(|since| *since <= stamp)
+    }
+}
+
+/// The code, if offsets were refused for who asked, and not for what.
+fn membership_refused(error: &AdminError) -> Option<ErrorCode> {
+    match error {
+        AdminError::Refused { refusal, .. } if refusal.operation() == Operation::OffsetFetch => {
+            let is_of_the_member = matches!(
+                refusal.code(),
+                ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch | ErrorCode::StaleMemberEpoch
+            );
+            is_of_the_member.then(|| refusal.code())
+        }
+        AdminError::Refused { .. }
+        | AdminError::TimedOut { .. }
+        | AdminError::Unsupported { .. }
+        | AdminError::Closed => None,
     }
 }
 

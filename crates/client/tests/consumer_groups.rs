@@ -4,13 +4,15 @@
 mod world;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use atonce_client::admin::NewOffset;
 use atonce_client::{
     Client, Consumer, ConsumerBuilder, ConsumerError, ConsumerEvent, CooperativeStickyAssignor, ErrorClass, GroupId,
     GroupProtocol, NewTopic, OffsetReset, ProducerRecord, TopicName, TopicPartition,
 };
-use atonce_protocol::ApiKey;
+use atonce_protocol::{AnyResponse, ApiKey, ErrorCode};
 use atonce_testkit::proxy::Proxy;
 use world::{World, read};
 
@@ -304,4 +306,120 @@ async fn make_again(client: &Client, topic: &TopicName) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// A topic of two partitions with five records in each, and a group that has committed 3 in both.
+async fn half_read(world: &World) -> (TopicName, GroupId) {
+    let topic = world.topic("half-read", 2).await;
+    let producer = world.client.producer().start().await.expect("starts");
+    for value in 0..10 {
+        let record = ProducerRecord::to(topic.clone()).partition(value % 2).value(value.to_string());
+        drop(producer.send(record).await.expect("is taken"));
+    }
+    producer.close().await.expect("all is written");
+    let group = GroupId::from(world.name("group"));
+    let place = |partition| (TopicPartition::new(topic.clone(), partition), NewOffset::at(3));
+    let altered = world.client.admin().alter_committed_offsets(&group, &[place(0), place(1)]).await;
+    assert!(altered.expect("is answered").values().all(Result::is_ok));
+    (topic, group)
+}
+
+/// A member that would begin at the end, if it took a refused offset for none.
+async fn member_of(client: &Client, topic: &TopicName, group: &GroupId) -> Consumer {
+    let builder = client.consumer().read_committed().auto_offset_reset(OffsetReset::Latest);
+    let builder = builder.group(group.clone()).group_protocol(GroupProtocol::Consumer);
+    builder.subscribe([topic.clone()]).await.expect("starts")
+}
+
+/// Counts the answers to OffsetFetch that carry this code.
+fn count_answers(proxy: &Proxy, code: ErrorCode) -> Arc<AtomicU32> {
+    let count = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&count);
+    proxy.change_answers(ApiKey::OffsetFetch, move |answer, _| {
+        if let AnyResponse::OffsetFetch(answer) = answer
+            && answer.groups.iter().any(|group| group.error_code == code.to_i16())
+        {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_whose_epoch_rose_while_it_asked_for_its_offsets_asks_again_with_the_new_one() {
+    let world = World::new().await;
+    let (topic, group) = half_read(&world).await;
+    let proxy = Proxy::start(&world.servers, 1).await.expect("starts");
+    let stale = count_answers(&proxy, ErrorCode::StaleMemberEpoch);
+    let held = proxy.next(ApiKey::OffsetFetch).hold_request();
+    let client = Client::builder(proxy.bootstrap_servers()).connect().await.expect("the broker is there");
+    let mut first = member_of(&client, &topic, &group).await;
+    until_it_has(&mut first, 2).await;
+    held.happened().await;
+    // Another member: the first gives a partition away, and is of another epoch after that.
+    let generation_of = |consumer: &Consumer| consumer.group_metadata().expect("has a group").generation_id;
+    let before = generation_of(&first);
+    let mut second = member_of(&world.client, &topic, &group).await;
+    let joined = async {
+        let mut settled = Box::pin(until_it_has(&mut second, 1));
+        loop {
+            tokio::select! {
+                _ = &mut settled => break,
+                event = first.next_event(Duration::from_millis(50)) => drop(event.expect("goes on")),
+            }
+        }
+        drop(settled);
+        while generation_of(&first) == before || first.assignment().len() != 1 {
+            drop(first.next_event(Duration::from_millis(50)).await.expect("goes on"));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), joined).await.expect("the second gets its share");
+    held.release();
+    let batch = async {
+        loop {
+            let batch = first.next_batch().await.expect("goes on").expect("is not stopped");
+            if let Some(record) = batch.iter().next() {
+                return record.offset;
+            }
+        }
+    };
+    let offset = tokio::time::timeout(Duration::from_secs(60), batch).await.expect("reads from what is committed");
+    assert_eq!(offset, 3);
+    assert!(stale.load(Ordering::Relaxed) > 0, "the epoch went along, and was held against the member's");
+    first.close().await.expect("leaves");
+    second.close().await.expect("leaves");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_the_group_does_not_know_when_it_asks_for_its_offsets_joins_again() {
+    let world = World::new().await;
+    let (topic, group) = half_read(&world).await;
+    let proxy = Proxy::start(&world.servers, 1).await.expect("starts");
+    let is_told = AtomicBool::new(false);
+    proxy.change_answers(ApiKey::OffsetFetch, move |answer, _| {
+        if let AnyResponse::OffsetFetch(answer) = answer
+            && !is_told.swap(true, Ordering::Relaxed)
+        {
+            for group in &mut answer.groups {
+                group.error_code = ErrorCode::UnknownMemberId.to_i16();
+                group.topics.clear();
+            }
+        }
+    });
+    let client = Client::builder(proxy.bootstrap_servers()).connect().await.expect("the broker is there");
+    let mut member = member_of(&client, &topic, &group).await;
+    let (mut lost, mut offsets) = (0, Vec::new());
+    let reading = async {
+        while offsets.len() < 4 {
+            match member.next_event(Duration::from_millis(100)).await.expect("nothing of this is the user's") {
+                Some(ConsumerEvent::Lost(partitions)) => lost += partitions.len(),
+                Some(ConsumerEvent::Batch(batch)) => offsets.extend(batch.iter().map(|record| record.offset)),
+                Some(ConsumerEvent::Assigned(..) | ConsumerEvent::Revoking(_)) | None => {}
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), reading).await.expect("reads from what is committed");
+    offsets.sort_unstable();
+    assert_eq!((lost, offsets), (2, vec![3, 3, 4, 4]));
+    member.close().await.expect("leaves");
 }

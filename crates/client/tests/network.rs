@@ -561,3 +561,31 @@ async fn a_committed_offset_that_is_refused_for_a_while_is_not_taken_for_none() 
         consumer.close().await.expect("leaves");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_of_an_epoch_that_never_was_does_not_stop_its_partition() {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    let world = World::new().await;
+    let topic = world.topic("never", 1).await;
+    world.write(&topic, 0..3).await;
+    let proxy = proxy(&world, Protocol::Asked).await;
+    let (left, told) = (AtomicU32::new(2), std::sync::Arc::new(AtomicU32::new(0)));
+    let count = std::sync::Arc::clone(&told);
+    // NOT_LEADER_OR_FOLLOWER, and a leader from the far future.
+    proxy.change_answers(ApiKey::Fetch, move |answer, version| {
+        let AnyResponse::Fetch(answer) = answer else { return };
+        for partition in answer.responses.iter_mut().flat_map(|topic| &mut topic.partitions) {
+            if version >= 12 && left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+                (partition.error_code, partition.records) = (6, None);
+                (partition.current_leader.leader_id, partition.current_leader.leader_epoch) = (1, 1_000_000);
+                count.fetch_add(1, Relaxed);
+            }
+        }
+    });
+    let reader = client(&proxy).await.consumer();
+    let mut reader = reader.assign([(TopicPartition::new(topic.clone(), 0), atonce_client::Position::Earliest)]).await;
+    let reader = reader.as_mut().expect("starts");
+    let values = tokio::time::timeout(Duration::from_secs(60), world::read(reader, 3)).await;
+    assert_eq!(values.expect("it is not stopped"), ["0", "1", "2"]);
+    assert_eq!(told.load(Relaxed), 2);
+}

@@ -21,7 +21,7 @@ use atonce_protocol::messages::offset_fetch_response::OffsetFetchResponse;
 use super::call::{Answer, Call, Route, answer};
 use super::{Admin, PerItem, grouped, indexes, milliseconds};
 use crate::cluster::{Cluster, CoordinatorOf, Lane};
-use crate::consumer::Isolation;
+use crate::consumer::{GroupMetadata, Isolation};
 use crate::error::AdminError;
 
 /// Which offset to look up.
@@ -177,8 +177,16 @@ impl Admin {
         partitions: &[TopicPartition],
         require_stable: bool,
     ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, AdminError> {
-        committed_offsets(self.client.cluster().as_ref(), Lane::SHARED, group, partitions, require_stable, self.timeout)
-            .await
+        committed_offsets(
+            self.client.cluster().as_ref(),
+            Lane::SHARED,
+            group,
+            || None,
+            partitions,
+            require_stable,
+            self.timeout,
+        )
+        .await
     }
 
     /// All that groups have committed. A group that does not exist has committed nothing.
@@ -411,11 +419,13 @@ async fn look_up(
     .await
 }
 
-/// As [`Admin::committed_offsets`], for the consumer too.
+/// As [`Admin::committed_offsets`], for the consumer too: a member of a group of the consumer protocol says who it is by now,
+/// each time that it asks, and is refused if it no longer is (KIP-848).
 pub(crate) async fn committed_offsets(
     cluster: &Cluster,
     lane: Lane,
     group: &GroupId,
+    member: impl Fn() -> Option<GroupMetadata> + Send + Sync,
     partitions: &[TopicPartition],
     require_stable: bool,
     timeout: Duration,
@@ -435,7 +445,7 @@ pub(crate) async fn committed_offsets(
     call.one(
         group.clone(),
         coordinator(group),
-        // Version 7 can wait for what is pending; 8 has groups; 10 names topics by id.
+        // Version 7 can wait for what is pending; 8 has groups, 9 members; 10 names topics by id.
         7..=9,
         |version| {
             let group_id = group.as_str().to_owned();
@@ -444,7 +454,12 @@ pub(crate) async fn committed_offsets(
                 return OffsetFetchRequest { group_id, topics, require_stable, ..Default::default() };
             }
             let topics = Some(topics.iter().cloned().map(new).collect());
-            let groups = vec![OffsetFetchRequestGroup { group_id, topics, ..Default::default() }];
+            let (member_id, member_epoch) = match member() {
+                Some(member) => (Some(member.member_id.as_str().to_owned()), member.generation_id),
+                None => (None, -1),
+            };
+            let groups =
+                vec![OffsetFetchRequestGroup { group_id, member_id, member_epoch, topics, ..Default::default() }];
             OffsetFetchRequest { groups, require_stable, ..Default::default() }
         },
         |response, version| {
