@@ -29,6 +29,10 @@ impl World {
                 let broker = Broker::builder().temporary().durability(Durability::Os);
                 // Looked at often, for the tests that wait for it.
                 let broker = broker.property("transaction.abort.timed.out.transaction.cleanup.interval.ms", "100");
+                // No test is about the time that a group waits for its first members, or about how seldom members speak.
+                let broker = broker.property("group.initial.rebalance.delay.ms", "0");
+                let broker = broker.property("group.consumer.min.heartbeat.interval.ms", "500");
+                let broker = broker.property("group.consumer.heartbeat.interval.ms", "500");
                 let broker = broker.start().await.expect("a broker starts in this process");
                 (broker.bootstrap_servers(), Some(broker))
             }
