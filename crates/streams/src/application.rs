@@ -62,6 +62,8 @@ enum Cluster {
     Client(Client),
     #[cfg(feature = "embedded")]
     Embedded(PathBuf),
+    #[cfg(feature = "embedded")]
+    InProcess(Arc<atonce_broker::Broker>),
 }
 
 impl ApplicationBuilder {
@@ -82,6 +84,13 @@ impl ApplicationBuilder {
     #[cfg(feature = "embedded")]
     pub fn embedded(self, path: impl Into<PathBuf>) -> Self {
         Self { cluster: Some(Cluster::Embedded(path.into())), ..self }
+    }
+
+    /// A broker of this process that was started by hand, instead of [`bootstrap_servers`](Self::bootstrap_servers): it is reached without a
+    /// socket, which costs less. It does not end with the application.
+    #[cfg(feature = "embedded")]
+    pub fn broker(self, broker: Arc<atonce_broker::Broker>) -> Self {
+        Self { cluster: Some(Cluster::InProcess(broker)), ..self }
     }
 
     /// What is promised; exactly once unless set.
@@ -225,12 +234,14 @@ impl ApplicationBuilder {
             Some(Cluster::Servers(servers)) => connect(&servers).await?,
             #[cfg(feature = "embedded")]
             Some(Cluster::Embedded(path)) => {
-                let broker = embedded::start(path).await?;
-                let client = connect(&broker.bootstrap_servers()).await?;
+                let broker = Arc::new(embedded::start(path).await?);
+                let client = embedded::connect(&broker, &self.application_id).await?;
                 internal_topics::create_missing(&client.admin(), &self.topology).await?;
                 embedded = Some(broker);
                 client
             }
+            #[cfg(feature = "embedded")]
+            Some(Cluster::InProcess(broker)) => embedded::connect(&broker, &self.application_id).await?,
             None => return Err(Error::Connect(ConnectError::NotAnAddress { text: String::new() })),
         };
         let state_dir = self.state_dir.unwrap_or_else(|| std::env::temp_dir().join("atonce-streams"));
@@ -390,7 +401,7 @@ pub struct Application {
     page_server: Option<PageServer>,
     /// Ends last: the workers commit to it until they are gone.
     #[cfg(feature = "embedded")]
-    embedded: Option<atonce_broker::Broker>,
+    embedded: Option<Arc<atonce_broker::Broker>>,
 }
 
 impl Drop for Application {
@@ -479,7 +490,7 @@ impl Application {
     #[cfg(feature = "embedded")]
     #[must_use]
     pub fn bootstrap_servers(&self) -> Option<String> {
-        self.embedded.as_ref().map(atonce_broker::Broker::bootstrap_servers)
+        self.embedded.as_ref().map(|broker| broker.bootstrap_servers())
     }
 
     /// Pauses, adds workers and asks from elsewhere, while [`run_until`](Self::run_until) has the application.
@@ -705,13 +716,37 @@ impl MetricsReader {
 
 #[cfg(feature = "embedded")]
 mod embedded {
-    //! A broker inside the application's process.
+    //! A broker inside the application's process, which reaches it without a socket.
 
+    use std::io;
     use std::path::PathBuf;
+    use std::sync::{Arc, Weak};
 
     use atonce_broker::Broker;
+    use atonce_client::connector::Connecting;
+    use atonce_client::{BrokerAddress, Client, Connector, Transport};
 
     use crate::error::Error;
+
+    /// Whatever the address: there is one node. It does not keep the broker: an application that is dropped takes its own along.
+    struct InProcess(Weak<Broker>);
+
+    impl Connector for InProcess {
+        fn connect<'a>(&'a self, _: &'a BrokerAddress) -> Connecting<'a> {
+            Box::pin(async move {
+                let gone = || io::Error::new(io::ErrorKind::NotConnected, "the broker of this process is gone");
+                let broker = self.0.upgrade().ok_or_else(gone)?;
+                let stream = broker.connect_in_process().map_err(io::Error::other)?;
+                Ok(Box::new(stream) as Box<dyn Transport>)
+            })
+        }
+    }
+
+    pub(super) async fn connect(broker: &Arc<Broker>, application_id: &str) -> Result<Client, Error> {
+        let connector = Arc::new(InProcess(Arc::downgrade(broker)));
+        let client = Client::builder(broker.bootstrap_servers()).client_id(application_id).connector(connector);
+        Ok(client.connect().await?)
+    }
 
     pub(super) async fn start(path: PathBuf) -> Result<Broker, Error> {
         // Only the application's own workers are waited for, and they come at once.

@@ -5,10 +5,13 @@
 //
 //   topic    bootstrap= name= partitions=                     makes a topic, and waits until it is known
 //   drop     bootstrap= name=                                 deletes it
-//   load     bootstrap= topic= records= size= keys=           fills a topic
+//   load     bootstrap= topic= records= size= keys=           fills a topic; zipf=1: keys are drawn by Zipf's law, from a seed
 //   commits  bootstrap= topic= partitions= seconds=           transactions of one record to each partition, for so long
 //   produce  bootstrap= topic= size= seconds=                 records as fast as they go
 //   fetch    bootstrap= topic= seconds=                       reads a topic again and again
+//   start    bootstrap= app= kind= guarantee= commit_ms= input= output= state=   Kafka Streams: map, or count with its store on disk and
+//                                                             no cache; answered once it runs
+//   stop                                                      it commits what is open, and ends
 //
 // A rate is what was done in `seconds`, by the wall clock.
 
@@ -22,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -31,8 +35,21 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.state.KeyValueStore;
 
 public final class Peer {
+    /** What was started, until it is stopped. */
+    private static KafkaStreams streams;
+
     private final Map<String, String> arguments = new HashMap<>();
 
     public static void main(String[] none) throws Exception {
@@ -66,6 +83,8 @@ public final class Peer {
             case "commits" -> commits();
             case "produce" -> produce();
             case "fetch" -> fetch();
+            case "start" -> start();
+            case "stop" -> stop();
             default -> throw new IllegalArgumentException("there is no " + verb);
         };
     }
@@ -148,16 +167,74 @@ public final class Peer {
         long records = number("records"), start = System.nanoTime();
         int keys = number("keys");
         byte[] value = letters(number("size"));
+        Random random = new Random(42);
+        double[] cumulative = zipf(arguments.containsKey("zipf") ? keys : 0, Double.parseDouble(arguments.getOrDefault("zipf", "1")));
         AtomicReference<Exception> failure = new AtomicReference<>();
         try (KafkaProducer<byte[], byte[]> producer = producer("linger.ms", "20", "batch.size", "131072")) {
             for (long i = 0; i < records; i++) {
-                byte[] key = String.format("%08d", i * 2_654_435_761L % keys).getBytes();
+                long number = cumulative.length == 0 ? i : drawn(cumulative, random);
+                // So that the frequent ones are not side by side.
+                byte[] key = digits(number * 2_654_435_761L % keys);
                 producer.send(new ProducerRecord<>(text("topic"), key, value), (done, error) -> failure.compareAndSet(null, error));
             }
             producer.flush();
         }
         if (failure.get() != null) throw failure.get();
         return result(records, records, System.nanoTime() - start, List.of());
+    }
+
+    /** The running sums of 1 / rank^exponent. */
+    private static double[] zipf(int keys, double exponent) {
+        double[] cumulative = new double[keys];
+        double sum = 0;
+        for (int i = 0; i < keys; i++) cumulative[i] = sum += 1 / Math.pow(i + 1, exponent);
+        return cumulative;
+    }
+
+    private static int drawn(double[] cumulative, Random random) {
+        int at = Arrays.binarySearch(cumulative, random.nextDouble() * cumulative[cumulative.length - 1]);
+        return at < 0 ? -at - 1 : at;
+    }
+
+    /** Eight of them; `String.format` would take longer than all the rest of the loading. */
+    private static byte[] digits(long number) {
+        byte[] digits = new byte[8];
+        for (int i = 7; i >= 0; i--, number /= 10) digits[i] = (byte) ('0' + number % 10);
+        return digits;
+    }
+
+    private String start() throws Exception {
+        java.util.Properties config = new java.util.Properties();
+        config.put("bootstrap.servers", text("bootstrap"));
+        config.put("application.id", text("app"));
+        config.put("processing.guarantee", text("guarantee").equals("exactly_once") ? "exactly_once_v2" : text("guarantee"));
+        config.put("commit.interval.ms", text("commit_ms"));
+        config.put("state.dir", text("state"));
+        config.put("num.stream.threads", "1");
+        config.put("statestore.cache.max.bytes", "0");
+        config.put("replication.factor", "1");
+        config.put("auto.offset.reset", "earliest");
+        for (String key : arguments.keySet()) if (key.contains(".")) config.put(key, text(key));
+        StreamsBuilder builder = new StreamsBuilder();
+        KStream<Bytes, byte[]> records = builder.stream(text("input"), Consumed.with(Serdes.Bytes(), Serdes.ByteArray()));
+        switch (text("kind")) {
+            case "map" -> records.mapValues(value -> value).to(text("output"), Produced.with(Serdes.Bytes(), Serdes.ByteArray()));
+            case "count" -> records.groupByKey(Grouped.with(Serdes.Bytes(), Serdes.ByteArray()))
+                .count(Materialized.<Bytes, Long, KeyValueStore<Bytes, byte[]>>as("counts").withKeySerde(Serdes.Bytes()).withValueSerde(Serdes.Long()))
+                .toStream().to(text("output"), Produced.with(Serdes.Bytes(), Serdes.Long()));
+            default -> throw new IllegalArgumentException("there is no topology " + text("kind"));
+        }
+        streams = new KafkaStreams(builder.build(), config);
+        CountDownLatch running = new CountDownLatch(1);
+        streams.setStateListener((now, before) -> { if (now == KafkaStreams.State.RUNNING) running.countDown(); });
+        streams.start();
+        running.await();
+        return "{}";
+    }
+
+    private static String stop() {
+        streams.close(Duration.ofSeconds(60));
+        return "{}";
     }
 
     private String produce() throws Exception {

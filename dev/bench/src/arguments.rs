@@ -16,7 +16,8 @@ Measures atonce beside its peers and prints one table; it also goes to target/be
   --record          keeps the report in dev/bench/history, to which later runs are compared
   --atonce FILE     the binary to measure, instead of one that is built here
   --list            the rows, and what each needs
-  --stub            only the broker that does nothing: says its address, and serves until it is ended";
+  --stub            only the broker that does nothing: says its address, and serves until it is ended
+  --application     only our streams and client: does what the lines on its stdin say";
 
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,7 @@ pub(crate) struct Arguments {
     pub atonce: Option<PathBuf>,
     pub list: bool,
     pub stub: bool,
+    pub application: bool,
     /// None: all.
     pub rows: Vec<u8>,
 }
@@ -46,6 +48,7 @@ impl Arguments {
                 "--record" => arguments.record = true,
                 "--list" => arguments.list = true,
                 "--stub" => arguments.stub = true,
+                "--application" => arguments.application = true,
                 "--atonce" => arguments.atonce = Some(PathBuf::from(value()?)),
                 "--rounds" => {
                     let rounds = value()?.parse().ok().filter(|rounds| *rounds > 0);

@@ -29,6 +29,14 @@ impl Durability {
             Self::Os => "not synced",
         }
     }
+
+    /// As ours is told.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Os => "os",
+        }
+    }
 }
 
 /// A broker that serves; dropped, it ends.
@@ -59,6 +67,9 @@ pub(crate) const OURS: &str = "atonce";
 pub(crate) const APACHE_KAFKA: &str = "Apache Kafka";
 pub(crate) const STUB: &str = "a stub";
 
+/// How often Apache Kafka is started, where it does not come up.
+const KAFKA_STARTS_MAX: u32 = 3;
+
 impl Broker {
     /// Starts ours, with a new data folder.
     pub(crate) fn ours(binary: &Path, data: &Path, durability: Durability) -> Result<Self> {
@@ -71,6 +82,18 @@ impl Broker {
 
     /// Starts Apache Kafka by `dev/interop/kafka`, with a new data folder and a heap of 1 GiB.
     pub(crate) fn apache_kafka(script: &Path, data: &Path, durability: Durability) -> Result<Self> {
+        let mut attempts = 1..=KAFKA_STARTS_MAX;
+        loop {
+            match Self::start_apache_kafka(script, data, durability) {
+                // Somebody else may have taken one of its ports since they were found free.
+                Err(_) if attempts.next().is_some() => {}
+                started => return started,
+            }
+        }
+    }
+
+    fn start_apache_kafka(script: &Path, data: &Path, durability: Durability) -> Result<Self> {
+        let _ = fs::remove_dir_all(data);
         let port = two_free_ports()?;
         let mut command = Command::new(script);
         command.args(["start", "--data"]).arg(data).args(["--port", &port.to_string()]);
@@ -148,10 +171,7 @@ fn start_ours(binary: &Path, data: &Path, durability: Durability) -> Result<(Chi
         .arg("--data-dir")
         .arg(data)
         .args(["--listen", "127.0.0.1:0", "--durability"])
-        .arg(match durability {
-            Durability::Sync => "sync",
-            Durability::Os => "os",
-        })
+        .arg(durability.key())
         // As `dev/interop/kafka` sets it for Apache Kafka.
         .args(["-s", "group.initial.rebalance.delay.ms=0"])
         .env("RUST_LOG", "warn")

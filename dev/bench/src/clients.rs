@@ -84,6 +84,13 @@ impl Librdkafka {
     }
 }
 
+/// What starts our own streams and client: this program, otherwise asked.
+pub(crate) fn our_application() -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("--application").env("RUST_LOG", "warn");
+    Ok(command)
+}
+
 /// A client that takes commands; dropped, it ends.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -103,6 +110,10 @@ impl Client {
         let commands = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().context("its stdout is piped")?).lines();
         Ok(Self { child, commands, answers })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// A command whose cost does not matter.

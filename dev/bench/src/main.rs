@@ -1,11 +1,12 @@
 //! Measures atonce beside its peers, and prints one table: `cargo run --release -p bench -- --help`.
 //!
 //! Read in this order: [`figures`], what a line of the table is; [`rows`], what is measured; [`rounds`], how the contenders take
-//! turns. The rest starts and watches processes ([`brokers`], [`clients`], [`processes`]; [`stub`], a broker that does nothing; [`raw_client`], a client that does what it is told) and shows what came of it ([`table`], [`chart`],
+//! turns. The rest starts and watches processes ([`brokers`], [`clients`], [`processes`]; [`stub`], a broker that does nothing; [`raw_client`], a client that does what it is told; [`application`], our own streams and client) and shows what came of it ([`table`], [`chart`],
 //! [`report`]).
 //!
-//! It does not know how atonce works: it starts the binary, and others' clients speak to it.
+//! It does not know how atonce works: it starts the binary, and others' clients speak to it; the library is used as its users do.
 
+mod application;
 mod arguments;
 mod brokers;
 mod chart;
@@ -50,6 +51,15 @@ fn main() -> ExitCode {
     }
     if arguments.stub {
         return match stub::serve_alone(say) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain(&format!("bench: {error:#}"));
+                ExitCode::FAILURE
+            }
+        };
+    }
+    if arguments.application {
+        return match application::serve(say) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 complain(&format!("bench: {error:#}"));

@@ -12,9 +12,13 @@ use atonce_protocol::ErrorCode;
 use atonce_protocol::frame::{FrameSplitter, RequestHeader, decode_response_header, encode_request};
 use atonce_protocol::messages::api_versions_request::ApiVersionsRequest;
 use atonce_protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
+use atonce_protocol::messages::delete_topics_request::DeleteTopicsRequest;
 use atonce_protocol::messages::end_txn_request::EndTxnRequest;
 use atonce_protocol::messages::find_coordinator_request::FindCoordinatorRequest;
 use atonce_protocol::messages::init_producer_id_request::InitProducerIdRequest;
+use atonce_protocol::messages::offset_fetch_request::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
+};
 use atonce_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use atonce_protocol::records::{BatchBuilder, BatchOptions};
 use atonce_protocol::wire::{Message as _, Reader, Request};
@@ -79,6 +83,33 @@ impl RawClient {
             let code = self.call(7, &request)?.topics.first().context("a topic")?.error_code;
             Ok(if code == ErrorCode::TopicAlreadyExists.to_i16() { 0 } else { code })
         })
+    }
+
+    /// Deletes a topic; one that is not there will do.
+    pub(crate) fn delete_topic(&mut self, name: &str) -> Result<()> {
+        let request =
+            DeleteTopicsRequest { topic_names: vec![name.to_owned()], timeout_ms: 60_000, ..Default::default() };
+        let answer = self.call(5, &request)?;
+        let code = answer.responses.first().context("a topic")?.error_code;
+        accepted("DeleteTopics", if code == ErrorCode::UnknownTopicOrPartition.to_i16() { 0 } else { code })
+    }
+
+    /// The sum of what a group has committed in the partitions of a topic: how many records of it are done, if there are only records in it.
+    pub(crate) fn committed(&mut self, group: &str, topic: &str, partitions: i32) -> Result<u64> {
+        let topics = OffsetFetchRequestTopics {
+            name: topic.to_owned(),
+            partition_indexes: (0..partitions).collect(),
+            ..Default::default()
+        };
+        let group =
+            OffsetFetchRequestGroup { group_id: group.to_owned(), topics: Some(vec![topics]), ..Default::default() };
+        let answer = self.call(8, &OffsetFetchRequest { groups: vec![group], ..Default::default() })?;
+        let of_topics = answer.groups.iter().flat_map(|group| &group.topics);
+        // Before the first commit there is none: −1.
+        Ok(of_topics
+            .flat_map(|topic| &topic.partitions)
+            .map(|it| u64::try_from(it.committed_offset).unwrap_or(0))
+            .sum())
     }
 
     /// A transaction of one record in the first partition of `topic`, acknowledged.

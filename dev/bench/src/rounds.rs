@@ -11,16 +11,44 @@ use anyhow::{Context as _, Result};
 use crate::figures::{Figure, Sample};
 use crate::table::number;
 
-/// Runs each of `sides` once in each of `counted` rounds, after one that is not counted. The samples stand in the order of `sides`.
+/// As [`interleave_all`], of as many as are written down.
 pub(crate) fn interleave<T, const N: usize>(
     sides: &mut [T; N],
     counted: usize,
-    mut run: impl FnMut(&mut T, Round) -> Result<Sample>,
+    run: impl FnMut(&mut T, Round) -> Result<Sample>,
 ) -> Result<[Vec<Sample>; N]> {
-    let mut samples: [Vec<Sample>; N] = std::array::from_fn(|_| Vec::new());
-    for number in 0..=counted {
-        for turn in 0..N {
-            let side = (turn + number) % N;
+    let mut samples = interleave_all(sides, counted, run)?.into_iter();
+    Ok(std::array::from_fn(|_| samples.next().unwrap_or_default()))
+}
+
+/// Runs each of `sides` once in each of `counted` rounds, after one that is not counted. The samples stand in the order of `sides`.
+pub(crate) fn interleave_all<T>(
+    sides: &mut [T],
+    counted: usize,
+    run: impl FnMut(&mut T, Round) -> Result<Sample>,
+) -> Result<Vec<Vec<Sample>>> {
+    rounds(sides, 0, counted, run)
+}
+
+/// As [`interleave_all`], where nothing warms up: every round is counted.
+pub(crate) fn in_turn<T>(
+    sides: &mut [T],
+    counted: usize,
+    run: impl FnMut(&mut T, Round) -> Result<Sample>,
+) -> Result<Vec<Vec<Sample>>> {
+    rounds(sides, 1, counted, run)
+}
+
+fn rounds<T>(
+    sides: &mut [T],
+    first: usize,
+    counted: usize,
+    mut run: impl FnMut(&mut T, Round) -> Result<Sample>,
+) -> Result<Vec<Vec<Sample>>> {
+    let mut samples = vec![Vec::new(); sides.len()];
+    for number in first..=counted {
+        for turn in 0..sides.len() {
+            let side = (turn + number) % sides.len();
             let sample = run(&mut sides[side], Round { number, of: counted })?;
             if number > 0 {
                 samples[side].push(sample);

@@ -3,9 +3,13 @@
 //! A row is a function from the workbench to lines. It starts the brokers that it needs and ends them, so that nobody's idle
 //! process takes time from another row.
 
+mod client_loop;
 mod footprint;
+mod latency;
 mod produce_fetch;
 mod read_process_write;
+mod recovery;
+mod streams;
 mod transactions;
 
 use std::path::{Path, PathBuf};
@@ -88,6 +92,34 @@ pub(crate) const ROWS: &[Row] = &[
         run: read_process_write::run,
     },
     Row {
+        number: 4,
+        what: "client: the read-process-write loop, beside librdkafka",
+        needs: &[Need::Jvm, Need::Librdkafka],
+        takes: (25, 200),
+        run: client_loop::run,
+    },
+    Row {
+        number: 5,
+        what: "streams: records a second, and a second of CPU, beside Kafka Streams",
+        needs: &[Need::Jvm],
+        takes: (90, 1_800),
+        run: streams::run,
+    },
+    Row {
+        number: 6,
+        what: "streams: latency from end to end, beside Kafka Streams",
+        needs: &[Need::Jvm],
+        takes: (70, 1_000),
+        run: latency::run,
+    },
+    Row {
+        number: 7,
+        what: "streams: SIGKILL to the first new commit, beside Kafka Streams",
+        needs: &[Need::Jvm],
+        takes: (40, 1_500),
+        run: recovery::run,
+    },
+    Row {
         number: 8,
         what: "broker: start, and what it takes when there is nothing to do",
         needs: &[Need::Jvm],
@@ -154,10 +186,28 @@ impl Workbench {
 
     /// Ours and Apache Kafka, fresh.
     pub(crate) fn both_brokers(&self, durability: Durability) -> Result<[Broker; 2]> {
-        self.progress.say(&format!("starting the brokers, {}", durability.name()));
-        let ours = Broker::ours(&self.atonce, &self.scratch.path().join("atonce"), durability)?;
-        let kafka = Broker::apache_kafka(&kafka_script(), &self.scratch.path().join("kafka"), durability)?;
-        Ok([ours, kafka])
+        Ok([self.ours(durability)?, self.apache_kafka(durability)?])
+    }
+
+    /// Ours, as a process of its own.
+    pub(crate) fn ours(&self, durability: Durability) -> Result<Broker> {
+        self.progress.say(&format!("starting atonce, {}", durability.name()));
+        Broker::ours(&self.atonce, &self.scratch.path().join("atonce"), durability)
+    }
+
+    pub(crate) fn apache_kafka(&self, durability: Durability) -> Result<Broker> {
+        self.progress.say(&format!("starting Apache Kafka, {}", durability.name()));
+        Broker::apache_kafka(&kafka_script(), &self.scratch.path().join("kafka"), durability)
+    }
+
+    /// A folder for a row's own data, empty.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.scratch.path().join(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        Ok(folder)
     }
 
     /// A process with the JVM's clients, of which each contender has its own.

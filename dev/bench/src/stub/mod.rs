@@ -1,6 +1,8 @@
 //! A broker that does nothing, and says at once that it is done: what a client does with it is all that the client can do.
 //!
-//! It serves what a (transactional) producer asks for. A topic called `NAME-N` is there, with N partitions. Nothing is kept.
+//! It serves what a (transactional) producer asks for, and a consumer in a group of its own ([`reading`]). A topic called `NAME-N` is there, with N partitions. Nothing is kept.
+
+mod reading;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,6 +11,10 @@ use std::thread;
 use anyhow::{Context as _, Result, bail};
 use atonce_kernel::Uuid;
 use atonce_protocol::frame::{FrameSplitter, decode_request_header, encode_any_response};
+use atonce_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnRequest;
+use atonce_protocol::messages::add_partitions_to_txn_response::{
+    AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResponse, AddPartitionsToTxnTopicResult,
+};
 use atonce_protocol::messages::api_versions_response::{
     ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
@@ -19,6 +25,10 @@ use atonce_protocol::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use atonce_protocol::messages::produce_response::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
+use atonce_protocol::messages::txn_offset_commit_request::TxnOffsetCommitRequest;
+use atonce_protocol::messages::txn_offset_commit_response::{
+    TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
+};
 use atonce_protocol::wire::Reader;
 use atonce_protocol::{AnyRequest, AnyResponse, ApiKey};
 use bytes::BytesMut;
@@ -27,14 +37,24 @@ const FRAME_BYTES_MAX: usize = 100 << 20;
 const NODE: i32 = 1;
 const HOST: &str = "127.0.0.1";
 
-/// The APIs served, up to these versions.
-const SERVED: [(ApiKey, i16, i16); 6] = [
+/// The APIs served, in these versions: those of reading up to the last that names topics, and one group.
+const SERVED: [(ApiKey, i16, i16); 16] = [
     (ApiKey::Produce, 3, 13),
     (ApiKey::Metadata, 0, 13),
-    (ApiKey::FindCoordinator, 4, 6),
+    (ApiKey::FindCoordinator, 0, 6),
     (ApiKey::ApiVersions, 0, 5),
     (ApiKey::InitProducerId, 0, 5),
     (ApiKey::EndTxn, 0, 5),
+    (ApiKey::Fetch, 4, 12),
+    (ApiKey::ListOffsets, 1, 7),
+    (ApiKey::OffsetFetch, 1, 7),
+    (ApiKey::JoinGroup, 0, 9),
+    (ApiKey::SyncGroup, 0, 5),
+    (ApiKey::Heartbeat, 0, 4),
+    (ApiKey::LeaveGroup, 0, 5),
+    (ApiKey::AddPartitionsToTxn, 0, 3),
+    (ApiKey::AddOffsetsToTxn, 0, 4),
+    (ApiKey::TxnOffsetCommit, 0, 5),
 ];
 
 /// Starts it, for as long as this process lives. Returns its address.
@@ -102,6 +122,11 @@ fn answer(request: AnyRequest, port: i32) -> Result<AnyResponse> {
                 ..Default::default()
             })
         }
+        // In the old form one is asked for, in the new one any number.
+        AnyRequest::FindCoordinator(request) if request.coordinator_keys.is_empty() => {
+            let host = HOST.to_owned();
+            AnyResponse::FindCoordinator(FindCoordinatorResponse { node_id: NODE, host, port, ..Default::default() })
+        }
         AnyRequest::FindCoordinator(request) => {
             let here = |key| Coordinator { key, node_id: NODE, host: HOST.to_owned(), port, ..Default::default() };
             AnyResponse::FindCoordinator(FindCoordinatorResponse {
@@ -140,8 +165,41 @@ fn answer(request: AnyRequest, port: i32) -> Result<AnyResponse> {
                 .collect(),
             ..Default::default()
         }),
+        AnyRequest::Fetch(request) => AnyResponse::Fetch(reading::fetch(request)),
+        AnyRequest::ListOffsets(request) => AnyResponse::ListOffsets(reading::offsets(request)),
+        AnyRequest::OffsetFetch(request) => AnyResponse::OffsetFetch(reading::committed(request)),
+        AnyRequest::JoinGroup(request) => AnyResponse::JoinGroup(reading::join(request)),
+        AnyRequest::SyncGroup(request) => AnyResponse::SyncGroup(reading::sync(request)),
+        AnyRequest::Heartbeat(_) => AnyResponse::Heartbeat(Default::default()),
+        AnyRequest::LeaveGroup(_) => AnyResponse::LeaveGroup(Default::default()),
+        AnyRequest::AddPartitionsToTxn(request) => AnyResponse::AddPartitionsToTxn(partitions_added(request)),
+        AnyRequest::AddOffsetsToTxn(_) => AnyResponse::AddOffsetsToTxn(Default::default()),
+        AnyRequest::TxnOffsetCommit(request) => AnyResponse::TxnOffsetCommit(offsets_taken(request)),
         other => bail!("{:?} is not served", other.key()),
     })
+}
+
+fn partitions_added(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse {
+    let topics = request.v3_and_below_topics.into_iter().map(|topic| AddPartitionsToTxnTopicResult {
+        name: topic.name,
+        results_by_partition: topic
+            .partitions
+            .into_iter()
+            .map(|partition_index| AddPartitionsToTxnPartitionResult { partition_index, ..Default::default() })
+            .collect(),
+        ..Default::default()
+    });
+    AddPartitionsToTxnResponse { results_by_topic_v3_and_below: topics.collect(), ..Default::default() }
+}
+
+fn offsets_taken(request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {
+    let taken = |partition_index| TxnOffsetCommitResponsePartition { partition_index, ..Default::default() };
+    let topics = request.topics.into_iter().map(|topic| TxnOffsetCommitResponseTopic {
+        name: topic.name,
+        partitions: topic.partitions.into_iter().map(|partition| taken(partition.partition_index)).collect(),
+        ..Default::default()
+    });
+    TxnOffsetCommitResponse { topics: topics.collect(), ..Default::default() }
 }
 
 fn api_versions() -> ApiVersionsResponse {
@@ -198,9 +256,9 @@ fn described(name: &str) -> Option<MetadataResponseTopic> {
 
 #[cfg(test)]
 mod tests {
+    use atonce_protocol::messages::describe_groups_request::DescribeGroupsRequest;
     use atonce_protocol::messages::end_txn_request::EndTxnRequest;
     use atonce_protocol::messages::find_coordinator_request::FindCoordinatorRequest;
-    use atonce_protocol::messages::heartbeat_request::HeartbeatRequest;
     use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
     use atonce_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 
@@ -249,26 +307,51 @@ mod tests {
                 topics: Some(vec![MetadataRequestTopic { name: Some("t-2".to_owned()), ..Default::default() }]),
                 ..Default::default()
             }),
-            AnyRequest::FindCoordinator(FindCoordinatorRequest {
-                coordinator_keys: vec!["id".to_owned()],
-                ..Default::default()
-            }),
+            AnyRequest::FindCoordinator(FindCoordinatorRequest::default()),
             AnyRequest::ApiVersions(Default::default()),
             AnyRequest::InitProducerId(Default::default()),
             AnyRequest::EndTxn(EndTxnRequest { producer_id: 5, producer_epoch: 3, ..Default::default() }),
+            AnyRequest::Fetch(Default::default()),
+            AnyRequest::ListOffsets(Default::default()),
+            AnyRequest::OffsetFetch(Default::default()),
+            AnyRequest::JoinGroup(Default::default()),
+            AnyRequest::SyncGroup(Default::default()),
+            AnyRequest::Heartbeat(Default::default()),
+            AnyRequest::LeaveGroup(Default::default()),
+            AnyRequest::AddPartitionsToTxn(Default::default()),
+            AnyRequest::AddOffsetsToTxn(Default::default()),
+            AnyRequest::TxnOffsetCommit(Default::default()),
         ];
         for ((key, least, most), request) in SERVED.into_iter().zip(requests) {
             assert_eq!(request.key(), key);
             for version in least..=most {
-                let response = answer(request.clone(), 1).unwrap();
+                let mut request = request.clone();
+                if let AnyRequest::FindCoordinator(request) = &mut request
+                    && version >= 4
+                {
+                    request.coordinator_keys.push("id".to_owned());
+                }
+                let response = answer(request, 1).unwrap();
                 encode_any_response(version, 1, &response).unwrap_or_else(|error| panic!("{key:?} {version}: {error}"));
             }
         }
     }
 
     #[test]
+    fn every_key_has_its_coordinator_here() {
+        let coordinator_keys = vec!["a".to_owned(), "b".to_owned()];
+        let request = AnyRequest::FindCoordinator(FindCoordinatorRequest { coordinator_keys, ..Default::default() });
+        let AnyResponse::FindCoordinator(response) = answer(request, 9).unwrap() else { panic!("another answer") };
+        let of: Vec<(&str, i32)> = response.coordinators.iter().map(|it| (it.key.as_str(), it.port)).collect();
+        assert_eq!(of, [("a", 9), ("b", 9)]);
+        let request = AnyRequest::FindCoordinator(FindCoordinatorRequest::default());
+        let AnyResponse::FindCoordinator(response) = answer(request, 9).unwrap() else { panic!("another answer") };
+        assert_eq!((response.port, response.coordinators.len()), (9, 0), "for those who ask in the old form");
+    }
+
+    #[test]
     fn what_is_not_served_is_named() {
-        let error = answer(AnyRequest::Heartbeat(HeartbeatRequest::default()), 1).unwrap_err();
-        assert_eq!(error.to_string(), "Heartbeat is not served");
+        let error = answer(AnyRequest::DescribeGroups(DescribeGroupsRequest::default()), 1).unwrap_err();
+        assert_eq!(error.to_string(), "DescribeGroups is not served");
     }
 }
