@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use crate::Durability;
 use crate::configuration::{self, ConfigurationError, HostAndPort, Properties};
 use crate::connection::{self, Peer};
+use crate::disk::StdFile;
 use crate::engine::{self, EngineThread, Stop};
 use crate::folder_lock::{FolderLock, FolderLockError};
 use crate::operations::{Health, HealthBoard, Offers, Server};
@@ -198,12 +199,12 @@ impl Broker {
         let running = running.as_ref().ok_or(NotRunning)?;
         let (ours, theirs) = tokio::io::duplex(IN_PROCESS_BUFFER_BYTES);
         let advertised = running.advertised.clone().unwrap_or_else(|| host_and_port(reachable(self.address)));
-        let peer = Peer { host: "in-process".to_owned(), advertised };
+        let peer = Peer { host: "in-process".to_owned(), advertised, takes_files: false };
         let shared = Arc::clone(&running.shared);
         let mut closing = running.closing.subscribe();
         tokio::spawn(async move {
             tokio::select! {
-                () = connection::serve(ours, peer, shared) => {}
+                () = connection::serve(tokio::io::split(ours), peer, shared) => {}
                 () = closed(&mut closing) => {}
             }
         });
@@ -595,8 +596,8 @@ async fn serve_tcp(stream: TcpStream, peer: SocketAddr, advertised: Option<HostA
     let _ = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };
     let advertised = advertised.unwrap_or_else(|| host_and_port(local));
-    let peer = Peer { host: format!("/{}", peer.ip()), advertised };
-    connection::serve(stream, peer, shared).await;
+    let peer = Peer { host: format!("/{}", peer.ip()), advertised, takes_files: StdFile::SENDS };
+    connection::serve(stream.into_split(), peer, shared).await;
 }
 
 /// An address that one can connect to, where `address` may be "all of this machine's".

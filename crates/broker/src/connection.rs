@@ -16,12 +16,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use atonce_log::FileBatches;
 use atonce_protocol::ApiKey;
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, Interest, WriteHalf};
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc;
 
 use crate::api::{self, Taken};
+use crate::disk::StdFile;
 use crate::operations::api_name;
 use crate::shared::{Budget, Room, Shared};
 
@@ -39,6 +42,57 @@ pub(crate) struct Peer {
     pub(crate) host: String,
     /// The address that this client should use for this node.
     pub(crate) advertised: (String, u16),
+    /// Whether it can be answered with [`Answer::Pieces`].
+    pub(crate) takes_files: bool,
+}
+
+/// A part of an answer.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// These bytes.
+    Bytes(BytesMut),
+    /// Batches, from where they stand.
+    File(FileBatches<StdFile>),
+}
+
+impl Piece {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::File(batches) => batches.bytes(),
+        }
+    }
+}
+
+/// Where answers go.
+pub(crate) trait Sink: AsyncWrite + Unpin + Send + 'static {
+    /// Sends some of what the file has from `position` on, at most `count` bytes; returns how many. For a peer that
+    /// [takes files](Peer::takes_files).
+    fn send_file(
+        &mut self,
+        file: &StdFile,
+        position: u64,
+        count: usize,
+    ) -> impl Future<Output = io::Result<usize>> + Send;
+}
+
+impl Sink for OwnedWriteHalf {
+    async fn send_file(&mut self, file: &StdFile, position: u64, count: usize) -> io::Result<usize> {
+        let socket = self.as_ref();
+        loop {
+            socket.writable().await?;
+            match socket.try_io(Interest::WRITABLE, || file.send_to(socket, position, count)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return sent,
+            }
+        }
+    }
+}
+
+impl Sink for WriteHalf<DuplexStream> {
+    async fn send_file(&mut self, _file: &StdFile, _position: u64, _count: usize) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// What becomes of a request.
@@ -48,6 +102,8 @@ pub(crate) enum Answer {
     Frame(BytesMut),
     /// The same, with the room that its bytes take until the client has them.
     Large(BytesMut, Room),
+    /// The same, of which some stands in files.
+    Pieces(Vec<Piece>, Room),
     /// Nothing at all (a produce request with `acks=0`).
     Nothing,
     /// The connection ends, for this reason.
@@ -58,11 +114,11 @@ pub(crate) enum Answer {
 pub(crate) type PendingAnswer = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// Serves a connection until it ends. Dropping the future ends it at once.
-pub(crate) async fn serve<S>(stream: S, peer: Peer, shared: Arc<Shared>)
+pub(crate) async fn serve<R, W>((read_half, write_half): (R, W), peer: Peer, shared: Arc<Shared>)
 where
-    S: AsyncRead + AsyncWrite + Send + 'static,
+    R: AsyncRead + Unpin,
+    W: Sink,
 {
-    let (read_half, write_half) = tokio::io::split(stream);
     let peer = Arc::new(peer);
     let (sender, receiver) = mpsc::channel(REQUESTS_IN_FLIGHT);
     let idle_max = Duration::from_millis(shared.settings.connection_idle_ms_max);
@@ -201,7 +257,7 @@ async fn write_answers<W>(
     shared: Arc<Shared>,
 ) -> io::Result<()>
 where
-    W: AsyncWrite + Unpin,
+    W: Sink,
 {
     while let Some(Queued { pending, room, api, came }) = answers.recv().await {
         let answer = pending.await;
@@ -216,6 +272,16 @@ where
                 write_frame(&mut stream, bytes, idle_max).await?;
                 drop(taken);
             }
+            Answer::Pieces(pieces, taken) => {
+                count(pieces.iter().map(Piece::bytes).sum());
+                for piece in pieces {
+                    match piece {
+                        Piece::Bytes(bytes) => write_frame(&mut stream, bytes, idle_max).await?,
+                        Piece::File(batches) => write_batches(&mut stream, &batches, idle_max).await?,
+                    }
+                }
+                drop(taken);
+            }
             Answer::Nothing => count(0),
             Answer::Close(reason) => return Err(invalid(reason)),
         }
@@ -228,12 +294,34 @@ where
 async fn write_frame<W: AsyncWrite + Unpin>(stream: &mut W, mut bytes: BytesMut, idle_max: Duration) -> io::Result<()> {
     while !bytes.is_empty() {
         let written = tokio::time::timeout(idle_max, stream.write_buf(&mut bytes)).await;
-        let late = || io::Error::new(io::ErrorKind::TimedOut, "an answer was not taken");
         if written.map_err(|_| late())?? == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
     }
     Ok(())
+}
+
+/// So many bytes of a file at once: where they are not in memory yet, the thread waits for the disk.
+const SENT_BYTES_MAX: usize = 256 << 10;
+
+/// Writes batches from where they stand, as above.
+async fn write_batches<W: Sink>(stream: &mut W, batches: &FileBatches<StdFile>, idle_max: Duration) -> io::Result<()> {
+    let (mut position, mut left) = (batches.position(), batches.bytes());
+    while left > 0 {
+        let sending = stream.send_file(batches.file(), position, left.min(SENT_BYTES_MAX));
+        let sent = tokio::time::timeout(idle_max, sending).await.map_err(|_| late())??;
+        if sent == 0 {
+            // The length is told already.
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a segment is shorter than what was found in it"));
+        }
+        position += sent as u64;
+        left -= sent;
+    }
+    Ok(())
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "an answer was not taken")
 }
 
 fn invalid(reason: String) -> io::Error {

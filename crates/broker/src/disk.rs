@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,42 @@ impl StdDisk {
 /// An open file.
 #[derive(Debug)]
 pub struct StdFile(File);
+
+impl StdFile {
+    /// Whether the system hands bytes of a file to a socket without their being read by us first.
+    pub(crate) const SENDS: bool = cfg!(target_os = "linux");
+
+    /// Hands at most `count` bytes from `position` on to `socket`; returns how many it took, none at the file's end.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn send_to(&self, socket: impl AsFd, position: u64, count: usize) -> io::Result<usize> {
+        let mut from = position;
+        loop {
+            match rustix::fs::sendfile(&socket, &self.0, Some(&mut from), count) {
+                Err(rustix::io::Errno::INTR) => {}
+                sent => return Ok(sent?),
+            }
+        }
+    }
+
+    /// There is no such way here.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn send_to(&self, _socket: impl AsFd, _position: u64, _count: usize) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Tells the system that these bytes are wanted soon, so that who sends them need not wait for the disk.
+    pub(crate) fn announce(&self, position: u64, count: usize) {
+        #[cfg(target_os = "linux")]
+        let _ = rustix::fs::fadvise(
+            &self.0,
+            position,
+            std::num::NonZeroU64::new(count as u64),
+            rustix::fs::Advice::WillNeed,
+        );
+        #[cfg(not(target_os = "linux"))]
+        let _ = (position, count);
+    }
+}
 
 impl Disk for StdDisk {
     type File = StdFile;

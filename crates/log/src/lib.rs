@@ -55,7 +55,10 @@ pub use error::{AppendError, Damage, DeleteRecordsError, JournalFailed, OpenErro
 pub use producer::{
     Marker, Origin, ProducerRefusal, ProducerState, TransactionVersion, Verification, VerificationGuard,
 };
-pub use reader::{AbortedTransaction, IsolationLevel, PartitionReader, Read, TimestampedOffset, Watermarks};
+pub use reader::{
+    AbortedTransaction, Batches, FileBatches, Found, IsolationLevel, PartitionReader, Read, TimestampedOffset,
+    Watermarks,
+};
 pub use salvage::Salvaged;
 pub use spare::{SpareDone, SpareWork};
 pub use storage::{Appended, Committed, JournalPosition, Storage};

@@ -5,11 +5,12 @@
 #![expect(clippy::disallowed_types, reason = "readers on other threads look at what the one writer publishes")]
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use atonce_kernel::disk::Disk;
+use atonce_kernel::disk::{Disk, DiskFile};
 use atonce_kernel::{Offset, ProducerId, Timestamp, TopicPartition};
 use atonce_protocol::records::{BatchView, TimestampType};
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use crate::batch::BatchHeader;
 use crate::error::{Damage, ReadError};
 use crate::handles::{Handles, SegmentNumber};
 use crate::index;
-use crate::segment::{Segment, file_path};
+use crate::segment::{Extent, Segment, file_path};
 
 /// A batch that unpacks to more than this is not searched by time.
 const UNPACKED_BYTES_MAX: usize = 256 << 20;
@@ -82,6 +83,76 @@ pub struct Read {
     pub watermarks: Watermarks,
     /// Aborted transactions that overlap the batches, by first offset; `None` unless reading committed.
     pub aborted: Option<Vec<AbortedTransaction>>,
+}
+
+/// What a read found, of which what is in a file was not read yet.
+pub struct Found<F> {
+    /// Whole batches in order. The first may begin below the offset asked for: a batch is never cut.
+    pub batches: Batches<F>,
+    /// The partition's ends at that moment.
+    pub watermarks: Watermarks,
+    /// Aborted transactions that overlap the batches, by first offset; `None` unless reading committed.
+    pub aborted: Option<Vec<AbortedTransaction>>,
+}
+
+/// Where batches are.
+pub enum Batches<F> {
+    /// Here.
+    Memory(Vec<Bytes>),
+    /// One after the other in a file.
+    File(FileBatches<F>),
+}
+
+impl<F> Batches<F> {
+    /// Bytes of all of them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Memory(batches) => batches.iter().map(Bytes::len).sum(),
+            Self::File(batches) => batches.bytes(),
+        }
+    }
+}
+
+/// Whole batches in a segment's file. They stay as they are while this is held, whatever becomes of the file's name.
+pub struct FileBatches<F> {
+    file: Arc<F>,
+    segment: Arc<Segment>,
+    extent: Extent,
+}
+
+impl<F> fmt::Debug for FileBatches<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileBatches").field("path", &self.segment.path).field("extent", &self.extent).finish()
+    }
+}
+
+impl<F: DiskFile> FileBatches<F> {
+    /// Reads them.
+    /// Errors: `Disk`; `Corrupt`, if the file is shorter than it was.
+    pub fn read(&self) -> Result<Vec<Bytes>, ReadError> {
+        self.segment.read(&*self.file, &self.extent)
+    }
+}
+
+impl<F> FileBatches<F> {
+    /// The file, for who sends them from there.
+    #[must_use]
+    pub fn file(&self) -> &Arc<F> {
+        &self.file
+    }
+
+    /// Where they begin in it.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.extent.position
+    }
+
+    /// How many bytes they are.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.extent.bytes
+    }
 }
 
 impl Read {
@@ -285,6 +356,21 @@ impl<D: Disk> PartitionReader<D> {
     /// where a segment does.
     /// Errors: `OutOfRange` below the log start or above the high watermark; `Deleted`; `Disk`; `Corrupt`.
     pub fn read(&self, offset: Offset, bytes_max: usize, isolation: IsolationLevel) -> Result<Read, ReadError> {
+        let Found { batches, watermarks, aborted } = self.find(offset, bytes_max, isolation)?;
+        let batches = match batches {
+            Batches::Memory(batches) => batches,
+            Batches::File(batches) => batches.read()?,
+        };
+        Ok(Read { batches, watermarks, aborted })
+    }
+
+    /// As [`read`](Self::read), without reading what is in a file: for who sends it from there.
+    pub fn find(
+        &self,
+        offset: Offset,
+        bytes_max: usize,
+        isolation: IsolationLevel,
+    ) -> Result<Found<D::File>, ReadError> {
         loop {
             let swaps = self.view().swaps;
             let (watermarks, source) = self.plan(offset, offset, bytes_max, isolation)?;
@@ -296,12 +382,12 @@ impl<D: Disk> PartitionReader<D> {
             // What compaction has made meanwhile may have the name of a file that was meant, and its index may say no more
             // what was aborted among batches that it has dropped.
             if self.view().swaps == swaps {
-                return Ok(Read { batches, watermarks, aborted });
+                return Ok(Found { batches, watermarks, aborted });
             }
         }
     }
 
-    /// Reads where the plan says, and goes on where compaction has left nothing there.
+    /// Looks where the plan says, and goes on where compaction has left nothing there.
     fn follow(
         &self,
         mut source: Source,
@@ -309,24 +395,23 @@ impl<D: Disk> PartitionReader<D> {
         end: Offset,
         bytes_max: usize,
         isolation: IsolationLevel,
-    ) -> Result<Vec<Bytes>, ReadError> {
+    ) -> Result<Batches<D::File>, ReadError> {
         let mut place = offset;
         loop {
             let segment = match source {
-                Source::Nothing => return Ok(Vec::new()),
-                Source::Memory(batches) => return Ok(batches),
+                Source::Nothing => return Ok(Batches::Memory(Vec::new())),
+                Source::Memory(batches) => return Ok(Batches::Memory(batches)),
                 Source::File(segment) => segment,
             };
-            let read = self.read_segment(&segment, offset, end, bytes_max);
-            match read {
-                Ok(batches) if batches.is_empty() => {
+            match self.find_in_segment(&segment, offset, end, bytes_max) {
+                Ok(None) => {
                     place = self.view().place_after(segment.base_offset);
                     if place >= end {
-                        return Ok(batches);
+                        return Ok(Batches::Memory(Vec::new()));
                     }
                     (_, source) = self.plan(offset, place, bytes_max, isolation)?;
                 }
-                Ok(batches) => return Ok(batches),
+                Ok(Some(batches)) => return Ok(Batches::File(batches)),
                 // The log start may have moved over the segment in the meantime, or compaction have replaced it.
                 Err(error) => match self.plan(offset, place, bytes_max, isolation)?.1 {
                     Source::File(other) if other.number != segment.number => source = Source::File(other),
@@ -390,18 +475,21 @@ impl<D: Disk> PartitionReader<D> {
         self.view().damage.clone()
     }
 
-    fn read_segment(
+    fn find_in_segment(
         &self,
-        segment: &Segment,
+        segment: &Arc<Segment>,
         offset: Offset,
         end: Offset,
         bytes_max: usize,
-    ) -> Result<Vec<Bytes>, ReadError> {
+    ) -> Result<Option<FileBatches<D::File>>, ReadError> {
         let file = self.open(segment)?;
         let place = self.place_of(segment, &file, offset)?;
-        let batches = segment.read(&*file, place, offset, end, bytes_max)?;
+        let extent = segment.extent(&*file, place, offset, end, bytes_max)?;
         // Deleted meanwhile? Then a new topic of this name may have a file where the old one was.
-        if self.is_deleted() { Err(ReadError::Deleted(self.partition.clone())) } else { Ok(batches) }
+        if self.is_deleted() {
+            return Err(ReadError::Deleted(self.partition.clone()));
+        }
+        Ok(extent.map(|extent| FileBatches { file, segment: Arc::clone(segment), extent }))
     }
 
     /// A place at or before the batch with `offset` in it, without a walk; `None`: it takes one.
@@ -437,11 +525,14 @@ impl<D: Disk> PartitionReader<D> {
     /// What was aborted among the batches that are really returned. All of it was decided when they were read, as
     /// they are below the last stable offset of that moment; only a log start that has moved over them can have
     /// dropped it since.
-    fn aborted_in(&self, offset: Offset, batches: &[Bytes]) -> Result<Vec<AbortedTransaction>, ReadError> {
-        let Some(end) = batches.last().and_then(|batch| BatchHeader::parse(batch).ok()).map(|last| last.next_offset())
-        else {
-            return Ok(Vec::new());
+    fn aborted_in(&self, offset: Offset, batches: &Batches<D::File>) -> Result<Vec<AbortedTransaction>, ReadError> {
+        let end = match batches {
+            Batches::Memory(batches) => {
+                batches.last().and_then(|batch| BatchHeader::parse(batch).ok()).map(|last| last.next_offset())
+            }
+            Batches::File(batches) => Some(batches.extent.next_offset),
         };
+        let Some(end) = end else { return Ok(Vec::new()) };
         let found = self.aborted_between(offset, end)?;
         self.check_range(&self.view(), offset)?;
         Ok(found)

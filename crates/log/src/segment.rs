@@ -26,6 +26,8 @@ use crate::handles::SegmentNumber;
 const INDEX_INTERVAL_BYTES: u64 = 32 << 10;
 /// Headers are walked in pieces of this size.
 const WALK_BYTES: usize = 128 << 10;
+/// Where batches are meant to be sent as they stand, headers alone are read: of many small batches at once.
+const HEADERS_BYTES: usize = 4 << 10;
 
 /// The name that Kafka gives to a segment's files: its first offset in twenty digits.
 pub(crate) fn file_path(folder: &Path, base_offset: Offset, extension: &str) -> PathBuf {
@@ -92,6 +94,15 @@ impl Index {
         self.walked_bytes = position + header.size as u64;
         self.next_offset = Some(header.next_offset());
     }
+}
+
+/// Whole batches in a segment, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) position: u64,
+    pub(crate) bytes: usize,
+    /// After the last of them.
+    pub(crate) next_offset: Offset,
 }
 
 impl Segment {
@@ -289,92 +300,85 @@ impl Segment {
         Ok(buffer.freeze())
     }
 
-    /// Reads whole batches from the one that contains `offset` on: those below `end_offset`, at most `bytes_max`, one
-    /// at least. `place` is a place at or before it, if one is known.
-    pub(crate) fn read<F: DiskFile>(
+    /// Where the whole batches stand from the one that contains `offset` on: those below `end_offset`, at most `bytes_max`, one
+    /// at least. `place` is a place at or before it, if one is known. Only headers are read.
+    pub(crate) fn extent<F: DiskFile>(
         &self,
         file: &F,
         place: Option<u64>,
         offset: Offset,
         end_offset: Offset,
         bytes_max: usize,
-    ) -> Result<Vec<Bytes>, ReadError> {
+    ) -> Result<Option<Extent>, ReadError> {
         let mut start = match place {
             Some(place) => place,
             None => self.position_of(file, offset)?,
         };
         let end = self.written_bytes();
-        // The place may lie an interval before the batch that is wanted.
-        let wanted = bytes_max.saturating_add(INDEX_INTERVAL_BYTES as usize + HEADER_BYTES);
-        let mut piece = self.read_at(file, start, wanted, end)?;
-        loop {
-            let mut batches = Vec::new();
-            let mut batch_bytes = 0;
-            let mut needed = None;
-            let mut read_end = None;
-            // Where the piece's last header leads; `None`: what comes there is not wanted.
-            let mut next = Some(start);
+        let mut found: Option<Extent> = None;
+        let mut is_enough = false;
+        while !is_enough && start < end {
+            let piece = self.read_at(file, start, HEADERS_BYTES, end)?;
+            let mut next = start;
             let mut index = self.index();
             let walked = for_each_header(&piece, |position, header| {
-                if start + position == index.walked_bytes && !self.has_index_files() {
+                let at = start + position;
+                if at == index.walked_bytes && !self.has_index_files() {
                     self.check_order(&index, position, header)?;
-                    index.add(start + position, header);
+                    index.add(at, header);
                 }
-                next = Some(start + position + header.size as u64);
+                next = at + header.size as u64;
                 if header.last_offset() < offset {
                     return Ok(true);
                 }
-                if header.base_offset >= end_offset {
-                    next = None;
-                }
-                if header.base_offset >= end_offset || (batch_bytes > 0 && batch_bytes + header.size > bytes_max) {
+                let has_room = found.as_ref().is_none_or(|found| found.bytes + header.size <= bytes_max);
+                if header.base_offset >= end_offset || !has_room {
+                    is_enough = true;
                     return Ok(false);
                 }
-                let from = usize::try_from(position).unwrap_or(usize::MAX);
-                if piece.len().saturating_sub(from) < header.size {
-                    needed = batches.is_empty().then_some(from.saturating_add(header.size));
-                    return Ok(false);
+                if next > end {
+                    return Err(WalkError { position, what: "the file ends inside a batch".to_owned() });
                 }
-                batches.push(piece.slice(from..from + header.size));
-                batch_bytes += header.size;
-                read_end = Some((header.next_offset(), start + position + header.size as u64));
+                let found = found.get_or_insert(Extent { position: at, bytes: 0, next_offset: header.base_offset });
+                found.bytes += header.size;
+                found.next_offset = header.next_offset();
                 Ok(true)
             });
             drop(index);
-            if let Some(read_end) = read_end {
-                let mut read_ends = self.read_ends();
-                read_ends.retain(|(end, _)| *end != offset && *end != read_end.0);
-                read_ends.push_back(read_end);
-                if read_ends.len() > READ_ENDS_MAX {
-                    read_ends.pop_front();
-                }
-            }
             match walked {
-                Ok(()) => {}
+                Ok(()) if next > start => {}
                 // Damage takes what is behind it, and nothing that stands before.
-                Err(_) if !batches.is_empty() => return Ok(batches),
+                Ok(()) | Err(_) if found.is_some() => break,
+                Ok(()) => return Err(self.corrupt(start, "the file ends inside a batch header")),
                 Err(error) => return Err(self.walk_error(start, error)),
             }
-            match needed {
-                None => match next.filter(|next| batches.is_empty() && *next > start && *next < end) {
-                    // The place was further off than this piece reaches.
-                    Some(next) => {
-                        start = next;
-                        piece = self.read_at(file, start, wanted, end)?;
-                    }
-                    None => return Ok(batches),
-                },
-                // The first batch alone is larger than what was asked for.
-                Some(needed) if piece.len() < needed => {
-                    let larger = self.read_at(file, start, needed, end)?;
-                    if larger.len() < needed {
-                        return Err(self.corrupt(start, "the file ends inside a batch"));
-                    }
-                    piece = larger;
-                }
-                Some(_) => return Ok(batches),
+            start = next;
+        }
+        if let Some(found) = &found {
+            let mut read_ends = self.read_ends();
+            read_ends.retain(|(end, _)| *end != offset && *end != found.next_offset);
+            read_ends.push_back((found.next_offset, found.position + found.bytes as u64));
+            if read_ends.len() > READ_ENDS_MAX {
+                read_ends.pop_front();
             }
         }
+        Ok(found)
+    }
+
+    /// The batches that stand there, each for itself.
+    pub(crate) fn read<F: DiskFile>(&self, file: &F, extent: &Extent) -> Result<Vec<Bytes>, ReadError> {
+        let piece = self.read_at(file, extent.position, extent.bytes, self.written_bytes())?;
+        let mut batches = Vec::new();
+        for_each_header(&piece, |position, header| {
+            let from = usize::try_from(position).unwrap_or(usize::MAX);
+            let batch = from.checked_add(header.size).filter(|to| *to <= piece.len()).map(|to| piece.slice(from..to));
+            let whole =
+                batch.ok_or_else(|| WalkError { position, what: "a batch has grown since it was found".to_owned() });
+            batches.push(whole?);
+            Ok(true)
+        })
+        .map_err(|error| self.walk_error(extent.position, error))?;
+        Ok(batches)
     }
 
     /// The whole batches from a place on where one begins: as many as are in `bytes_max`, one at least.

@@ -10,7 +10,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::wire::{
-    DecodeError, EncodeError, Message, RawTaggedField, Reader, Request, TaggedFields, put_nullable_string,
+    DecodeError, EncodeError, Message, RawTaggedField, Reader, Request, TaggedFields, Writer, put_nullable_string,
 };
 use crate::{AnyRequest, AnyResponse, ApiKey};
 
@@ -135,6 +135,36 @@ pub fn encode_response(
     })
 }
 
+/// [`encode_response`], of which some record batches stay elsewhere: in the message's `records` fields, in their order, so many
+/// bytes (0: the field is written as it is). What comes back is the frame without them: a piece before the first of them, one
+/// before each other, and the rest.
+pub fn encode_response_around(
+    key: ApiKey,
+    version: i16,
+    correlation_id: i32,
+    response: &impl Message,
+    lengths: &[usize],
+) -> Result<Vec<BytesMut>, EncodeError> {
+    let mut writer = Writer::new(BytesMut::with_capacity(256));
+    writer.put_i32(0);
+    encode_response_header(key, version, correlation_id, &mut writer);
+    writer.set_apart(lengths.iter().copied());
+    response.write(&mut writer, version)?;
+    let (mut frame, places) = writer.into_parts();
+    let apart = lengths.iter().filter(|length| **length > 0).count();
+    assert_eq!(places.len(), apart, "the message has not as many records fields");
+    let length = lengths.iter().fold(frame.len() - LENGTH_BYTES, |sum, length| sum.saturating_add(*length));
+    put_frame_length(&mut frame, length)?;
+    let mut pieces = Vec::with_capacity(places.len() + 1);
+    let mut begin = 0;
+    for place in places {
+        pieces.push(frame.split_to(place - begin));
+        begin = place;
+    }
+    pieces.push(frame);
+    Ok(pieces)
+}
+
 /// [`encode_response`], for a response of any API.
 pub fn encode_any_response(version: i16, correlation_id: i32, response: &AnyResponse) -> Result<BytesMut, EncodeError> {
     framed(|writer| {
@@ -158,11 +188,16 @@ fn framed(write: impl FnOnce(&mut BytesMut) -> Result<(), EncodeError>) -> Resul
     frame.put_i32(0);
     write(&mut frame)?;
     let length = frame.len() - LENGTH_BYTES;
+    put_frame_length(&mut frame, length)?;
+    Ok(frame)
+}
+
+fn put_frame_length(frame: &mut BytesMut, length: usize) -> Result<(), EncodeError> {
     let prefix = i32::try_from(length).map_err(|_| EncodeError::TooLong { length })?.to_be_bytes();
     if let Some(place) = frame.first_chunk_mut::<LENGTH_BYTES>() {
         *place = prefix;
     }
-    Ok(frame)
+    Ok(())
 }
 
 /// A length before a frame that nobody means.
@@ -221,6 +256,7 @@ mod tests {
     use super::*;
     use crate::messages::api_versions_request::ApiVersionsRequest;
     use crate::messages::api_versions_response::ApiVersionsResponse;
+    use crate::messages::fetch_response::{FetchResponse, FetchableTopicResponse, PartitionData};
 
     #[test]
     fn frames_are_cut_wherever_the_stream_is() {
@@ -240,6 +276,30 @@ mod tests {
             assert_eq!(frames.len(), 2);
             let mut reader = Reader::new(frames[1].clone());
             assert_eq!(decode_request_header(&mut reader).expect("header"), header);
+        }
+    }
+
+    #[test]
+    fn a_response_around_records_is_the_response_with_them() {
+        let data =
+            |records: &'static [u8]| PartitionData { records: Some(Bytes::from_static(records)), ..Default::default() };
+        let topic = |partitions| FetchableTopicResponse { topic: "t".to_owned(), partitions, ..Default::default() };
+        let response = |partitions: [&'static [u8]; 4]| {
+            let [a, b, c, d] = partitions.map(data);
+            FetchResponse { responses: vec![topic(vec![a, b, c]), topic(vec![d])], ..Default::default() }
+        };
+        let elsewhere: [&[u8]; 2] = [b"first", &[7; 300]];
+        for version in [4, 12] {
+            let whole = response([elsewhere[0], b"here", b"", elsewhere[1]]);
+            let whole = encode_response(ApiKey::Fetch, version, 7, &whole).expect("encodes");
+            let around = response([b"", b"here", b"", b""]);
+            let lengths = [elsewhere[0].len(), 0, 0, elsewhere[1].len()];
+            let pieces = encode_response_around(ApiKey::Fetch, version, 7, &around, &lengths).expect("encodes");
+            let joined = [&pieces[0], elsewhere[0], &pieces[1], elsewhere[1], &pieces[2]].concat();
+            assert_eq!(joined, whole, "v{version}");
+            // Nothing elsewhere: one piece, which is all of it.
+            let alone = encode_response_around(ApiKey::Fetch, version, 7, &around, &[0; 4]).expect("encodes");
+            assert_eq!(alone, [encode_response(ApiKey::Fetch, version, 7, &around).expect("encodes")]);
         }
     }
 

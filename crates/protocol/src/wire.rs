@@ -6,7 +6,8 @@
 //! Invariants: no length or count from outside sizes an allocation before it was held against the bytes
 //! that are there; nothing here panics on any input; bytes fields are slices that share the frame's memory.
 
-use std::ops::RangeInclusive;
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut, RangeInclusive};
 
 use atonce_kernel::Uuid;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -25,7 +26,15 @@ pub trait Message: Sized + Default + Clone + std::fmt::Debug + PartialEq {
     ///
     /// Errors: a field is set to something that this version cannot carry, unless Kafka's schema calls the
     /// field ignorable.
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError>;
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError>;
+
+    /// [`write`](Self::write), to a plain buffer.
+    fn encode(&self, bytes: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+        let mut writer = Writer::new(std::mem::take(bytes));
+        let written = self.write(&mut writer, version);
+        *bytes = writer.bytes;
+        written
+    }
 
     /// Every error code that it says, `NONE` too: of the whole and of each part. None, where it has no place for one.
     fn error_codes(&self, _each: &mut dyn FnMut(i16)) {}
@@ -461,6 +470,48 @@ fn to_usize(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
+/// Where a message is written: a buffer, and places in it where records belong that stay elsewhere.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: BytesMut,
+    /// For each `records` field to come, how many bytes of it are elsewhere; 0: it is written as it is.
+    lengths_apart: VecDeque<usize>,
+    /// How much had been written where those of each such field belong.
+    places_apart: Vec<usize>,
+}
+
+impl Writer {
+    /// Writes behind `bytes`.
+    #[must_use]
+    pub fn new(bytes: BytesMut) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+
+    /// Of the message's `records` fields, in their order, so many bytes are elsewhere: their length alone is written.
+    pub(crate) fn set_apart(&mut self, lengths: impl IntoIterator<Item = usize>) {
+        self.lengths_apart.extend(lengths);
+    }
+
+    /// What was written, and the places in it.
+    pub(crate) fn into_parts(self) -> (BytesMut, Vec<usize>) {
+        (self.bytes, self.places_apart)
+    }
+}
+
+impl Deref for Writer {
+    type Target = BytesMut;
+
+    fn deref(&self) -> &BytesMut {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Writer {
+    fn deref_mut(&mut self) -> &mut BytesMut {
+        &mut self.bytes
+    }
+}
+
 /// Writes 1 or 0.
 pub(crate) fn put_bool(writer: &mut BytesMut, value: bool) {
     writer.put_u8(u8::from(value));
@@ -542,12 +593,25 @@ pub(crate) fn put_nullable_bytes(
     }
 }
 
+/// Writes record batches or null; of those that are elsewhere, the length.
+pub(crate) fn put_records(writer: &mut Writer, records: Option<&[u8]>, compact: bool) -> Result<(), EncodeError> {
+    match writer.lengths_apart.pop_front() {
+        None | Some(0) => put_nullable_bytes(writer, records, compact),
+        Some(length) => {
+            put_length(writer, length, compact, false)?;
+            let place = writer.len();
+            writer.places_apart.push(place);
+            Ok(())
+        }
+    }
+}
+
 /// Writes an array, element by element.
 pub(crate) fn put_array<T>(
-    writer: &mut BytesMut,
+    writer: &mut Writer,
     elements: &[T],
     compact: bool,
-    mut element: impl FnMut(&mut BytesMut, &T) -> Result<(), EncodeError>,
+    mut element: impl FnMut(&mut Writer, &T) -> Result<(), EncodeError>,
 ) -> Result<(), EncodeError> {
     put_length(writer, elements.len(), compact, false)?;
     elements.iter().try_for_each(|it| element(writer, it))
@@ -555,10 +619,10 @@ pub(crate) fn put_array<T>(
 
 /// Writes an array or null.
 pub(crate) fn put_nullable_array<T>(
-    writer: &mut BytesMut,
+    writer: &mut Writer,
     elements: Option<&[T]>,
     compact: bool,
-    element: impl FnMut(&mut BytesMut, &T) -> Result<(), EncodeError>,
+    element: impl FnMut(&mut Writer, &T) -> Result<(), EncodeError>,
 ) -> Result<(), EncodeError> {
     match elements {
         Some(elements) => put_array(writer, elements, compact, element),
@@ -581,11 +645,11 @@ impl TaggedFields {
     pub(crate) fn add(
         &mut self,
         tag: u32,
-        value: impl FnOnce(&mut BytesMut) -> Result<(), EncodeError>,
+        value: impl FnOnce(&mut Writer) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
-        let mut bytes = BytesMut::new();
-        value(&mut bytes)?;
-        self.fields.push((tag, bytes));
+        let mut writer = Writer::default();
+        value(&mut writer)?;
+        self.fields.push((tag, writer.bytes));
         Ok(())
     }
 

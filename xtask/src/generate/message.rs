@@ -35,14 +35,16 @@ fn uses(text: &str) -> String {
     if has("Uuid") {
         uses.push_str("use atonce_kernel::Uuid;\n");
     }
-    let names = ["BufMut", "Bytes", "BytesMut"];
+    let names = ["BufMut", "Bytes"];
     let used: Vec<&str> = names
         .into_iter()
         .filter(|&name| if name == "BufMut" { text.contains("writer.put_") } else { has(name) })
         .collect();
-    writeln!(uses, "use bytes::{{{}}};", used.join(", ")).expect("a string takes it");
+    if !used.is_empty() {
+        writeln!(uses, "use bytes::{{{}}};", used.join(", ")).expect("a string takes it");
+    }
     uses.push('\n');
-    let mut wire = vec!["DecodeError", "EncodeError", "Message", "Reader"];
+    let mut wire = vec!["DecodeError", "EncodeError", "Message", "Reader", "Writer"];
     if text.contains("wire::") {
         wire.push("self");
     }
@@ -266,7 +268,7 @@ impl Generator<'_> {
             writeln!(out, "if !Self::VERSIONS.contains(&version) {{")?;
             writeln!(out, "return Err(DecodeError::UnsupportedVersion {{ message: Self::NAME, version }}); }}")?;
             writeln!(out, "{decode} }}\n")?;
-            writeln!(out, "fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {{")?;
+            writeln!(out, "fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {{")?;
             writeln!(out, "if !Self::VERSIONS.contains(&version) {{")?;
             writeln!(out, "return Err(EncodeError::UnsupportedVersion {{ message: Self::NAME, version }}); }}")?;
             writeln!(out, "{encode} }}\n{} }}\n", self.error_codes())?;
@@ -275,7 +277,7 @@ impl Generator<'_> {
             writeln!(out, "impl {name} {{")?;
             writeln!(out, "fn decode(reader: &mut Reader, {read}: i16) -> Result<Self, DecodeError> {{")?;
             writeln!(out, "{decode} }}\n")?;
-            writeln!(out, "fn encode(&self, writer: &mut BytesMut, {write}: i16) -> Result<(), EncodeError> {{")?;
+            writeln!(out, "fn write(&self, writer: &mut Writer, {write}: i16) -> Result<(), EncodeError> {{")?;
             writeln!(out, "{encode} }}\n{} }}\n", self.error_codes())?;
         }
         Ok(())
@@ -509,7 +511,8 @@ impl Generator<'_> {
         }
         match &field.kind {
             Type::String => format!("wire::put_nullable_string(writer, {value}.as_deref(), {compact})?;"),
-            Type::Bytes | Type::Records => format!("wire::put_nullable_bytes(writer, {value}.as_deref(), {compact})?;"),
+            Type::Bytes => format!("wire::put_nullable_bytes(writer, {value}.as_deref(), {compact})?;"),
+            Type::Records => format!("wire::put_records(writer, {value}.as_deref(), {compact})?;"),
             Type::Array(element) => format!(
                 "wire::put_nullable_array(writer, {value}.as_deref(), {compact}, {})?;",
                 self.element_writer(element)
@@ -518,7 +521,7 @@ impl Generator<'_> {
                 // One and nought are the same as varints, which is what marks a tagged field.
                 let absent = if field.tag.is_some() { 0 } else { -1 };
                 format!(
-                    "match &{value} {{ Some(value) => {{ writer.put_i8(1); value.encode(writer, version)?; }} \
+                    "match &{value} {{ Some(value) => {{ writer.put_i8(1); value.write(writer, version)?; }} \
                      None => writer.put_i8({absent}), }}"
                 )
             }
@@ -538,7 +541,7 @@ impl Generator<'_> {
             Type::Uuid => format!("writer.put_slice(&{value}.0);"),
             Type::String => format!("wire::put_string(writer, {reference}, {compact})?;"),
             Type::Bytes | Type::Records => format!("wire::put_bytes(writer, {reference}, {compact})?;"),
-            Type::Struct(_) => format!("{value}.encode(writer, version)?;"),
+            Type::Struct(_) => format!("{value}.write(writer, version)?;"),
             Type::Array(element) => {
                 format!("wire::put_array(writer, {reference}, {compact}, {})?;", self.element_writer(element))
             }

@@ -14,20 +14,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use atonce_kernel::{TopicName, Uuid};
-use atonce_log::{IsolationLevel, ReadError};
+use atonce_log::{Batches, FileBatches, IsolationLevel, ReadError};
 use atonce_protocol::messages::fetch_request::{FetchRequest, FetchTopic, ForgottenTopic};
 use atonce_protocol::messages::fetch_response::{
     AbortedTransaction, FetchResponse, FetchableTopicResponse, PartitionData,
 };
 use atonce_protocol::wire::Message as _;
-use atonce_protocol::{ApiKey, ErrorCode};
+use atonce_protocol::{ApiKey, ErrorCode, frame};
 use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::{Api, Call, Incoming, Taken};
-use crate::connection::Answer;
+use crate::connection::{Answer, Piece};
 use crate::directory::{Partition, Topic, Topics};
+use crate::disk::StdFile;
 use crate::fetch_sessions::{self, Asked, Request, Told, TopicRef};
 use crate::shared::Room;
 use crate::{LEADER_EPOCH, isolation_level, leader_epoch_error};
@@ -48,7 +49,10 @@ fn run(mut incoming: Incoming) -> Taken {
     // Nothing of this goes to the writer, and it may wait for long.
     drop(permit);
     Taken::Now(Box::pin(async move {
-        let (response, room) = handle(&call, request).await;
+        let (response, files, room) = handle(&call, request).await;
+        if files.iter().any(Option::is_some) {
+            return answer_with_files(&call, &response, files, room);
+        }
         match super::answer(&call, &response) {
             Answer::Frame(bytes) => Answer::Large(bytes, room),
             other => other,
@@ -56,8 +60,27 @@ fn run(mut incoming: Incoming) -> Taken {
     }))
 }
 
-async fn handle(call: &Call, request: FetchRequest) -> (FetchResponse, Room) {
-    let refuse = |code: ErrorCode| (FetchResponse { error_code: code.to_i16(), ..Default::default() }, Room::default());
+/// Batches in files, for each partition of an answer that has its batches there.
+type Files = Vec<Option<FileBatches<StdFile>>>;
+
+/// The answer, around the batches that are sent from their files.
+fn answer_with_files(call: &Call, response: &FetchResponse, files: Files, room: Room) -> Answer {
+    response.error_codes(&mut |code| call.shared.metrics.refused(call.key, code));
+    let lengths: Vec<usize> = files.iter().map(|file| file.as_ref().map_or(0, FileBatches::bytes)).collect();
+    let around = frame::encode_response_around(call.key, call.version, call.correlation_id, response, &lengths);
+    let around = match around {
+        Ok(around) => around,
+        Err(error) => return super::not_encoded(call.key, call.version, &error),
+    };
+    let mut files = files.into_iter().flatten();
+    let with_file = |bytes| [Some(Piece::Bytes(bytes)), files.next().map(Piece::File)];
+    Answer::Pieces(around.into_iter().flat_map(with_file).flatten().collect(), room)
+}
+
+async fn handle(call: &Call, request: FetchRequest) -> (FetchResponse, Files, Room) {
+    let refuse = |code: ErrorCode| {
+        (FetchResponse { error_code: code.to_i16(), ..Default::default() }, Files::new(), Room::default())
+    };
     let limits = Limits {
         isolation: isolation_level(request.isolation_level),
         is_below_zero: request.max_bytes < 0,
@@ -94,13 +117,18 @@ async fn handle(call: &Call, request: FetchRequest) -> (FetchResponse, Room) {
         Err(code) => refuse(code),
         Ok(answered) => {
             let included = asked.iter().zip(answers).zip(answered.included).filter(|(_, is_included)| *is_included);
-            let mut responses = by_topic(included.map(|(answer, _)| answer));
+            let (mut responses, mut files) = by_topic(included.map(|(answer, _)| answer));
             if call.version >= 13 && limits.isolation.is_err() {
                 responses.clear();
+                files.clear();
             }
             let code = limits.isolation.map_or_else(|code| code, |_| ErrorCode::None);
             let error_code = code.to_i16();
-            (FetchResponse { error_code, session_id: answered.session_id, responses, ..Default::default() }, room)
+            (
+                FetchResponse { error_code, session_id: answered.session_id, responses, ..Default::default() },
+                files,
+                room,
+            )
         }
     }
 }
@@ -131,20 +159,38 @@ fn of_request(call: &Call, request: FetchRequest) -> Request {
     Request { session_id: request.session_id, epoch: request.session_epoch, uses_ids, asked, forgotten }
 }
 
-fn told(answer: &PartitionData) -> Told {
-    Told {
-        is_error: answer.error_code != ErrorCode::None.to_i16(),
-        has_records: answer.records.as_ref().is_some_and(|records| !records.is_empty()),
-        high_watermark: answer.high_watermark,
-        log_start_offset: answer.log_start_offset,
+/// What is answered about a partition.
+struct PartitionAnswer {
+    data: PartitionData,
+    /// Its batches, if they are sent from there: `data` has none then.
+    file: Option<FileBatches<StdFile>>,
+}
+
+impl PartitionAnswer {
+    fn bytes_in_memory(&self) -> usize {
+        self.data.records.as_ref().map_or(0, Bytes::len)
+    }
+
+    fn bytes(&self) -> usize {
+        self.file.as_ref().map_or(self.bytes_in_memory(), FileBatches::bytes)
     }
 }
 
-/// Neighbours of one topic stand together.
-fn by_topic<'a>(answers: impl Iterator<Item = (&'a Asked, PartitionData)>) -> Vec<FetchableTopicResponse> {
+fn told(answer: &PartitionAnswer) -> Told {
+    Told {
+        is_error: answer.data.error_code != ErrorCode::None.to_i16(),
+        has_records: answer.bytes() > 0,
+        high_watermark: answer.data.high_watermark,
+        log_start_offset: answer.data.log_start_offset,
+    }
+}
+
+/// Neighbours of one topic stand together. Files are in the order of the partitions.
+fn by_topic<'a>(answers: impl Iterator<Item = (&'a Asked, PartitionAnswer)>) -> (Vec<FetchableTopicResponse>, Files) {
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
+    let mut files = Files::new();
     let mut last: Option<&TopicRef> = None;
-    for (asked, data) in answers {
+    for (asked, PartitionAnswer { data, file }) in answers {
         if last != Some(&asked.topic) {
             let (topic, topic_id) = match &asked.topic {
                 TopicRef::Name(name) => (name.as_str().to_owned(), Uuid::ZERO),
@@ -155,9 +201,10 @@ fn by_topic<'a>(answers: impl Iterator<Item = (&'a Asked, PartitionData)>) -> Ve
         }
         if let Some(response) = responses.last_mut() {
             response.partitions.push(data);
+            files.push(file);
         }
     }
-    responses
+    (responses, files)
 }
 
 /// What one fetch may have.
@@ -173,8 +220,10 @@ struct Limits {
 /// What one pass over the partitions found.
 struct Attempt {
     /// In the order of what was asked. `None`: it could not be read at all.
-    answers: Option<Vec<PartitionData>>,
+    answers: Option<Vec<PartitionAnswer>>,
     bytes: usize,
+    /// Those that are not in files.
+    bytes_in_memory: usize,
     /// An error, or nothing asked for: waiting would change nothing.
     is_enough: bool,
     partitions: Vec<Arc<Partition>>,
@@ -192,13 +241,14 @@ async fn read_where_it_belongs(call: &Call, asked: &Arc<Vec<Asked>>, limits: Lim
         call.shared.read_aside(move || read(&asking, &asked, limits)).await.unwrap_or_else(|| Attempt {
             answers: None,
             bytes: 0,
+            bytes_in_memory: 0,
             is_enough: true,
             partitions: Vec::new(),
         })
     } else {
         read(call, asked, limits)
     };
-    room.shrink_to(attempt.bytes);
+    room.shrink_to(attempt.bytes_in_memory);
     (attempt, room)
 }
 
@@ -220,7 +270,8 @@ fn needs_file(call: &Call, asked: &[Asked]) -> bool {
 fn read(call: &Call, asked: &[Asked], limits: Limits) -> Attempt {
     let topics = call.shared.directory.topics();
     let mut room = limits.bytes_max;
-    let mut attempt = Attempt { answers: None, bytes: 0, is_enough: asked.is_empty(), partitions: Vec::new() };
+    let is_enough = asked.is_empty();
+    let mut attempt = Attempt { answers: None, bytes: 0, bytes_in_memory: 0, is_enough, partitions: Vec::new() };
     let mut answers = Vec::with_capacity(asked.len());
     for asked in asked {
         let topic = topic_of(&topics, &asked.topic).map(Arc::as_ref);
@@ -232,17 +283,17 @@ fn read(call: &Call, asked: &[Asked], limits: Limits) -> Attempt {
                 continue;
             }
         };
-        let data = if limits.is_below_zero || asked.bytes_max < 0 {
+        let answer = if limits.is_below_zero || asked.bytes_max < 0 {
             refuse_read(asked, ErrorCode::UnknownServerError)
         } else {
-            read_partition(found, asked, isolation, room, attempt.bytes == 0)
+            read_partition(call, found, asked, isolation, room, attempt.bytes == 0)
         };
-        let bytes = data.records.as_ref().map_or(0, Bytes::len);
-        attempt.bytes += bytes;
-        room = room.saturating_sub(bytes);
-        attempt.is_enough |= data.error_code != ErrorCode::None.to_i16();
+        attempt.bytes += answer.bytes();
+        attempt.bytes_in_memory += answer.bytes_in_memory();
+        room = room.saturating_sub(answer.bytes());
+        attempt.is_enough |= answer.data.error_code != ErrorCode::None.to_i16();
         attempt.partitions.push(Arc::clone(found));
-        answers.push(data);
+        answers.push(answer);
     }
     attempt.answers = Some(answers);
     attempt
@@ -257,13 +308,17 @@ fn find<'a>(topic: Option<&'a Topic>, asked: &Asked) -> Result<&'a Arc<Partition
     Ok(partition)
 }
 
+/// Fewer bytes than these are read at once, also where they could be sent from their file.
+const SENT_FROM_FILE_BYTES_MIN: usize = 16 << 10;
+
 fn read_partition(
+    call: &Call,
     partition: &Partition,
     asked: &Asked,
     isolation: IsolationLevel,
     room: usize,
     is_first: bool,
-) -> PartitionData {
+) -> PartitionAnswer {
     // Here, unlike elsewhere, all below zero is none.
     if let Some(code) = leader_epoch_error(asked.leader_epoch.max(-1)) {
         return refuse_read(asked, code);
@@ -275,24 +330,26 @@ fn read_partition(
     let wanted = usize::try_from(asked.bytes_max).unwrap_or(0).min(room);
     // With no room left only the watermarks are told; the first batch comes whatever its size.
     let bytes_max = if is_first { wanted.max(1) } else { wanted };
-    let read = match partition.reader.read(asked.fetch_offset, bytes_max, isolation) {
-        Ok(read) => read,
-        Err(error) => {
-            let code = match &error {
-                ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
-                ReadError::Deleted(_) => ErrorCode::UnknownTopicOrPartition,
-                // Said once, at the start.
-                ReadError::Offline { .. } => ErrorCode::KafkaStorageError,
-                ReadError::Disk { .. } | ReadError::Corrupt { .. } => {
-                    tracing::error!(partition = %partition.topic_partition, %error, "a read failed");
-                    ErrorCode::KafkaStorageError
-                }
-            };
-            return refuse_read(asked, code);
-        }
+    let found = match partition.reader.find(asked.fetch_offset, bytes_max, isolation) {
+        Ok(found) => found,
+        Err(error) => return refuse_read(asked, code_of(partition, &error)),
     };
-    let watermarks = read.watermarks;
-    let aborted_transactions = read.aborted.map(|aborted| {
+    // Later partitions keep to what is left; a single batch that is larger would break the limit for nothing.
+    let is_too_much = !is_first && found.batches.bytes() > wanted;
+    let (records, file) = match found.batches {
+        _ if is_too_much => (Bytes::new(), None),
+        Batches::Memory(batches) => (joined(batches), None),
+        Batches::File(batches) if call.peer.takes_files && batches.bytes() >= SENT_FROM_FILE_BYTES_MIN => {
+            batches.file().announce(batches.position(), batches.bytes());
+            (Bytes::new(), Some(batches))
+        }
+        Batches::File(batches) => match batches.read() {
+            Ok(batches) => (joined(batches), None),
+            Err(error) => return refuse_read(asked, code_of(partition, &error)),
+        },
+    };
+    let watermarks = found.watermarks;
+    let aborted_transactions = found.aborted.map(|aborted| {
         aborted
             .iter()
             .map(|aborted| AbortedTransaction {
@@ -302,16 +359,28 @@ fn read_partition(
             })
             .collect()
     });
-    // Later partitions keep to what is left; a single batch that is larger would break the limit for nothing.
-    let is_too_much = !is_first && read.batches.iter().map(Bytes::len).sum::<usize>() > wanted;
-    PartitionData {
+    let data = PartitionData {
         partition_index: asked.partition,
         high_watermark: watermarks.high_watermark,
         last_stable_offset: watermarks.last_stable_offset,
         log_start_offset: watermarks.log_start_offset,
         aborted_transactions,
-        records: Some(if is_too_much { Bytes::new() } else { joined(read.batches) }),
+        records: Some(records),
         ..Default::default()
+    };
+    PartitionAnswer { data, file }
+}
+
+fn code_of(partition: &Partition, error: &ReadError) -> ErrorCode {
+    match error {
+        ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        ReadError::Deleted(_) => ErrorCode::UnknownTopicOrPartition,
+        // Said once, at the start.
+        ReadError::Offline { .. } => ErrorCode::KafkaStorageError,
+        ReadError::Disk { .. } | ReadError::Corrupt { .. } => {
+            tracing::error!(partition = %partition.topic_partition, %error, "a read failed");
+            ErrorCode::KafkaStorageError
+        }
     }
 }
 
@@ -324,8 +393,8 @@ fn joined(mut batches: Vec<Bytes>) -> Bytes {
     bytes.freeze()
 }
 
-fn refuse(asked: &Asked, code: ErrorCode) -> PartitionData {
-    PartitionData {
+fn refuse(asked: &Asked, code: ErrorCode) -> PartitionAnswer {
+    let data = PartitionData {
         partition_index: asked.partition,
         error_code: code.to_i16(),
         high_watermark: -1,
@@ -333,12 +402,15 @@ fn refuse(asked: &Asked, code: ErrorCode) -> PartitionData {
         log_start_offset: -1,
         records: Some(Bytes::new()),
         ..Default::default()
-    }
+    };
+    PartitionAnswer { data, file: None }
 }
 
 /// A refusal by the log itself: with no list of aborted transactions at all, as Kafka has it.
-fn refuse_read(asked: &Asked, code: ErrorCode) -> PartitionData {
-    PartitionData { aborted_transactions: None, ..refuse(asked, code) }
+fn refuse_read(asked: &Asked, code: ErrorCode) -> PartitionAnswer {
+    let mut answer = refuse(asked, code);
+    answer.data.aborted_transactions = None;
+    answer
 }
 
 /// Rung by any partition of one fetch; taken away from all of them when dropped.

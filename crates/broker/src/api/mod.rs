@@ -63,7 +63,7 @@ use std::sync::Arc;
 
 use atonce_protocol::ApiKey;
 use atonce_protocol::frame::{self, RequestHeader};
-use atonce_protocol::wire::{Message, Reader, Request};
+use atonce_protocol::wire::{EncodeError, Message, Reader, Request};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
@@ -372,12 +372,14 @@ pub(crate) fn answer<M: Message>(call: &Call, response: &M) -> Answer {
 fn encode<M: Message>(key: ApiKey, version: i16, correlation_id: i32, response: &M) -> Answer {
     match frame::encode_response(key, version, correlation_id, response) {
         Ok(bytes) => Answer::Frame(bytes),
-        // Ours to mend: a field was set that this version does not carry.
-        Err(error) => {
-            tracing::error!(?key, version, %error, "an answer could not be encoded");
-            Answer::Close(format!("an answer could not be encoded: {error}"))
-        }
+        Err(error) => not_encoded(key, version, &error),
     }
+}
+
+/// Ours to mend: a field was set that this version does not carry.
+fn not_encoded(key: ApiKey, version: i16, error: &EncodeError) -> Answer {
+    tracing::error!(?key, version, %error, "an answer could not be encoded");
+    Answer::Close(format!("an answer could not be encoded: {error}"))
 }
 
 fn undecodable(call: &Call, error: &impl std::fmt::Display) -> PendingAnswer {

@@ -103,6 +103,13 @@ impl RawClient {
         usize::try_from(i32::from_be_bytes(length)).expect("a length")
     }
 
+    /// So many bytes of it.
+    pub(crate) async fn receive_bytes(&mut self, length: usize) -> Bytes {
+        let mut bytes = BytesMut::zeroed(length);
+        self.stream.read_exact(&mut bytes).await.expect("the rest of an answer");
+        bytes.freeze()
+    }
+
     pub(crate) async fn delete_topic(&mut self, name: &str) {
         let topics = vec![DeleteTopicState { name: Some(name.to_owned()), ..Default::default() }];
         let response = self.call(6, &DeleteTopicsRequest { topics, ..Default::default() }).await;

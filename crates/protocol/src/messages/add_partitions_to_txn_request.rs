@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-5, flexible from 3.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,13 +56,13 @@ impl Message for AddPartitionsToTxnRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 3;
         if version >= 4 {
-            wire::put_array(writer, &self.transactions, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.transactions, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.transactions.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "AddPartitionsToTxnRequest",
@@ -98,7 +98,7 @@ impl Message for AddPartitionsToTxnRequest {
             });
         }
         if version <= 3 {
-            wire::put_array(writer, &self.v3_and_below_topics, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.v3_and_below_topics, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.v3_and_below_topics.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "AddPartitionsToTxnRequest",
@@ -161,7 +161,7 @@ impl AddPartitionsToTxnTransaction {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 3;
         if version >= 4 {
             wire::put_string(writer, &self.transactional_id, flexible)?;
@@ -200,7 +200,7 @@ impl AddPartitionsToTxnTransaction {
             });
         }
         if version >= 4 {
-            wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.topics.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "AddPartitionsToTxnTransaction",
@@ -244,7 +244,7 @@ impl AddPartitionsToTxnTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 3;
         wire::put_string(writer, &self.name, flexible)?;
         wire::put_array(writer, &self.partitions, flexible, |writer, it| {

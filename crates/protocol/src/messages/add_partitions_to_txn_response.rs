@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-5, flexible from 3.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,7 +49,7 @@ impl Message for AddPartitionsToTxnResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -59,7 +59,7 @@ impl Message for AddPartitionsToTxnResponse {
             writer.put_i16(self.error_code);
         }
         if version >= 4 {
-            wire::put_array(writer, &self.results_by_transaction, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.results_by_transaction, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.results_by_transaction.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "AddPartitionsToTxnResponse",
@@ -69,7 +69,7 @@ impl Message for AddPartitionsToTxnResponse {
         }
         if version <= 3 {
             wire::put_array(writer, &self.results_by_topic_v3_and_below, flexible, |writer, it| {
-                it.encode(writer, version)
+                it.write(writer, version)
             })?;
         } else if !self.results_by_topic_v3_and_below.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
@@ -129,7 +129,7 @@ impl AddPartitionsToTxnResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 3;
         if version >= 4 {
             wire::put_string(writer, &self.transactional_id, flexible)?;
@@ -141,7 +141,7 @@ impl AddPartitionsToTxnResult {
             });
         }
         if version >= 4 {
-            wire::put_array(writer, &self.topic_results, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.topic_results, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.topic_results.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "AddPartitionsToTxnResult",
@@ -192,10 +192,10 @@ impl AddPartitionsToTxnTopicResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 3;
         wire::put_string(writer, &self.name, flexible)?;
-        wire::put_array(writer, &self.results_by_partition, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.results_by_partition, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -238,7 +238,7 @@ impl AddPartitionsToTxnPartitionResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 3;
         writer.put_i32(self.partition_index);
         writer.put_i16(self.partition_error_code);

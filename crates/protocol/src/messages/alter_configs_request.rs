@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-2, flexible from 2.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,12 +35,12 @@ impl Message for AlterConfigsRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 2;
-        wire::put_array(writer, &self.resources, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.resources, flexible, |writer, it| it.write(writer, version))?;
         wire::put_bool(writer, self.validate_only);
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -81,11 +81,11 @@ impl AlterConfigsResource {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         writer.put_i8(self.resource_type);
         wire::put_string(writer, &self.resource_name, flexible)?;
-        wire::put_array(writer, &self.configs, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.configs, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -128,7 +128,7 @@ impl AlterableConfig {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         wire::put_string(writer, &self.name, flexible)?;
         wire::put_nullable_string(writer, self.value.as_deref(), flexible)?;

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-1, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,7 @@ impl Message for AlterPartitionReassignmentsResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -66,7 +66,7 @@ impl Message for AlterPartitionReassignmentsResponse {
         }
         writer.put_i16(self.error_code);
         wire::put_nullable_string(writer, self.error_message.as_deref(), true)?;
-        wire::put_array(writer, &self.responses, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.responses, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -99,9 +99,9 @@ impl ReassignableTopicResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.name, true)?;
-        wire::put_array(writer, &self.partitions, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -147,7 +147,7 @@ impl ReassignablePartitionResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.put_i32(self.partition_index);
         writer.put_i16(self.error_code);
         wire::put_nullable_string(writer, self.error_message.as_deref(), true)?;

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-5, flexible from 3.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,13 +80,13 @@ impl Message for ApiVersionsResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 3;
         writer.put_i16(self.error_code);
-        wire::put_array(writer, &self.api_keys, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.api_keys, flexible, |writer, it| it.write(writer, version))?;
         if version >= 1 {
             writer.put_i32(self.throttle_time_ms);
         }
@@ -95,7 +95,7 @@ impl Message for ApiVersionsResponse {
             if !self.supported_features.is_empty() {
                 tagged.add(0, |writer| {
                     wire::put_array(writer, &self.supported_features, flexible, |writer, it| {
-                        it.encode(writer, version)
+                        it.write(writer, version)
                     })?;
                     Ok(())
                 })?;
@@ -109,7 +109,7 @@ impl Message for ApiVersionsResponse {
             if !self.finalized_features.is_empty() {
                 tagged.add(2, |writer| {
                     wire::put_array(writer, &self.finalized_features, flexible, |writer, it| {
-                        it.encode(writer, version)
+                        it.write(writer, version)
                     })?;
                     Ok(())
                 })?;
@@ -162,7 +162,7 @@ impl ApiVersion {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 3;
         writer.put_i16(self.api_key);
         writer.put_i16(self.min_version);
@@ -212,7 +212,7 @@ impl SupportedFeatureKey {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 3;
         if version >= 3 {
             wire::put_string(writer, &self.name, flexible)?;
@@ -274,7 +274,7 @@ impl FinalizedFeatureKey {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 3;
         if version >= 3 {
             wire::put_string(writer, &self.name, flexible)?;

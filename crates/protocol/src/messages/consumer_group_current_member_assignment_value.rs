@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0, all flexible.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,15 +43,15 @@ impl Message for ConsumerGroupCurrentMemberAssignmentValue {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         writer.put_i32(self.member_epoch);
         writer.put_i32(self.previous_member_epoch);
         writer.put_i8(self.state);
-        wire::put_array(writer, &self.assigned_partitions, true, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.partitions_pending_revocation, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.assigned_partitions, true, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.partitions_pending_revocation, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -98,7 +98,7 @@ impl TopicPartitions {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.put_slice(&self.topic_id.0);
         wire::put_array(writer, &self.partitions, true, |writer, it| {
             writer.put_i32(*it);

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-1, all flexible.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,12 +33,12 @@ impl Message for ConsumerGroupDescribeResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         writer.put_i32(self.throttle_time_ms);
-        wire::put_array(writer, &self.groups, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.groups, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -108,7 +108,7 @@ impl DescribedGroup {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i16(self.error_code);
         wire::put_nullable_string(writer, self.error_message.as_deref(), true)?;
         wire::put_string(writer, &self.group_id, true)?;
@@ -116,7 +116,7 @@ impl DescribedGroup {
         writer.put_i32(self.group_epoch);
         writer.put_i32(self.assignment_epoch);
         wire::put_string(writer, &self.assignor_name, true)?;
-        wire::put_array(writer, &self.members, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.members, true, |writer, it| it.write(writer, version))?;
         writer.put_i32(self.authorized_operations);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
@@ -195,7 +195,7 @@ impl Member {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.member_id, true)?;
         wire::put_nullable_string(writer, self.instance_id.as_deref(), true)?;
         wire::put_nullable_string(writer, self.rack_id.as_deref(), true)?;
@@ -204,8 +204,8 @@ impl Member {
         wire::put_string(writer, &self.client_host, true)?;
         wire::put_array(writer, &self.subscribed_topic_names, true, |writer, it| wire::put_string(writer, it, true))?;
         wire::put_nullable_string(writer, self.subscribed_topic_regex.as_deref(), true)?;
-        self.assignment.encode(writer, version)?;
-        self.target_assignment.encode(writer, version)?;
+        self.assignment.write(writer, version)?;
+        self.target_assignment.write(writer, version)?;
         if version >= 1 {
             writer.put_i8(self.member_type);
         }
@@ -231,8 +231,8 @@ impl Assignment {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
-        wire::put_array(writer, &self.topic_partitions, true, |writer, it| it.encode(writer, version))?;
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
+        wire::put_array(writer, &self.topic_partitions, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -261,7 +261,7 @@ impl TopicPartitions {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.put_slice(&self.topic_id.0);
         wire::put_string(writer, &self.topic_name, true)?;
         wire::put_array(writer, &self.partitions, true, |writer, it| {

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-1, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,7 @@ impl Message for ConsumerGroupHeartbeatRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -102,7 +102,7 @@ impl Message for ConsumerGroupHeartbeatRequest {
         }
         wire::put_nullable_string(writer, self.server_assignor.as_deref(), true)?;
         wire::put_nullable_array(writer, self.topic_partitions.as_deref(), true, |writer, it| {
-            it.encode(writer, version)
+            it.write(writer, version)
         })?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
@@ -129,7 +129,7 @@ impl TopicPartitions {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.put_slice(&self.topic_id.0);
         wire::put_array(writer, &self.partitions, true, |writer, it| {
             writer.put_i32(*it);

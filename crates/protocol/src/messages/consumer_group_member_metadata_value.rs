@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +83,7 @@ impl Message for ConsumerGroupMemberMetadataValue {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -101,7 +101,7 @@ impl Message for ConsumerGroupMemberMetadataValue {
                 match &self.classic_member_metadata {
                     Some(value) => {
                         writer.put_i8(1);
-                        value.encode(writer, version)?;
+                        value.write(writer, version)?;
                     }
                     None => writer.put_i8(0),
                 }
@@ -133,9 +133,9 @@ impl ClassicMemberMetadata {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i32(self.session_timeout_ms);
-        wire::put_array(writer, &self.supported_protocols, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.supported_protocols, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -161,7 +161,7 @@ impl ClassicProtocol {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.name, true)?;
         wire::put_bytes(writer, &self.metadata, true)?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;

@@ -2,9 +2,7 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::BytesMut;
-
-use crate::wire::{self, DecodeError, EncodeError, Message, Reader};
+use crate::wire::{self, DecodeError, EncodeError, Message, Reader, Writer};
 
 /// The message: versions 0.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,7 +27,7 @@ impl Message for ConsumerGroupRegularExpressionKey {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
-use crate::wire::{self, DecodeError, EncodeError, Message, Reader};
+use crate::wire::{self, DecodeError, EncodeError, Message, Reader, Writer};
 
 /// The message: versions 0-3.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,11 +29,11 @@ impl Message for ConsumerProtocolAssignment {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
-        wire::put_array(writer, &self.assigned_partitions, false, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.assigned_partitions, false, |writer, it| it.write(writer, version))?;
         wire::put_nullable_bytes(writer, self.user_data.as_deref(), false)?;
         Ok(())
     }
@@ -56,7 +56,7 @@ impl TopicPartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.topic, false)?;
         wire::put_array(writer, &self.partitions, false, |writer, it| {
             writer.put_i32(*it);

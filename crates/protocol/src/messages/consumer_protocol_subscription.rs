@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
-use crate::wire::{self, DecodeError, EncodeError, Message, Reader};
+use crate::wire::{self, DecodeError, EncodeError, Message, Reader, Writer};
 
 /// The message: versions 0-3.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,14 +50,14 @@ impl Message for ConsumerProtocolSubscription {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         wire::put_array(writer, &self.topics, false, |writer, it| wire::put_string(writer, it, false))?;
         wire::put_nullable_bytes(writer, self.user_data.as_deref(), false)?;
         if version >= 1 {
-            wire::put_array(writer, &self.owned_partitions, false, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.owned_partitions, false, |writer, it| it.write(writer, version))?;
         }
         if version >= 2 {
             writer.put_i32(self.generation_id);
@@ -90,7 +90,7 @@ impl TopicPartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if version >= 1 {
             wire::put_string(writer, &self.topic, false)?;
         } else if !self.topic.is_empty() {

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-3, flexible from 2.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,12 +38,12 @@ impl Message for CreatePartitionsRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 2;
-        wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         writer.put_i32(self.timeout_ms);
         wire::put_bool(writer, self.validate_only);
         if flexible {
@@ -92,12 +92,12 @@ impl CreatePartitionsTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         wire::put_string(writer, &self.name, flexible)?;
         writer.put_i32(self.count);
         wire::put_nullable_array(writer, self.assignments.as_deref(), flexible, |writer, it| {
-            it.encode(writer, version)
+            it.write(writer, version)
         })?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -132,7 +132,7 @@ impl CreatePartitionsAssignment {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         wire::put_array(writer, &self.broker_ids, flexible, |writer, it| {
             writer.put_i32(*it);

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 2-7, flexible from 5.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,12 +44,12 @@ impl Message for CreateTopicsRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 5;
-        wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         writer.put_i32(self.timeout_ms);
         wire::put_bool(writer, self.validate_only);
         if flexible {
@@ -98,13 +98,13 @@ impl CreatableTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 5;
         wire::put_string(writer, &self.name, flexible)?;
         writer.put_i32(self.num_partitions);
         writer.put_i16(self.replication_factor);
-        wire::put_array(writer, &self.assignments, flexible, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.configs, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.assignments, flexible, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.configs, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -141,7 +141,7 @@ impl CreatableReplicaAssignment {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 5;
         writer.put_i32(self.partition_index);
         wire::put_array(writer, &self.broker_ids, flexible, |writer, it| {
@@ -190,7 +190,7 @@ impl CreatableTopicConfig {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 5;
         wire::put_string(writer, &self.name, flexible)?;
         wire::put_nullable_string(writer, self.value.as_deref(), flexible)?;

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 2-7, flexible from 5.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,13 +36,13 @@ impl Message for CreateTopicsResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 5;
         writer.put_i32(self.throttle_time_ms);
-        wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -135,7 +135,7 @@ impl CreatableTopicResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 5;
         wire::put_string(writer, &self.name, flexible)?;
         if version >= 7 {
@@ -151,7 +151,7 @@ impl CreatableTopicResult {
         }
         if version >= 5 {
             wire::put_nullable_array(writer, self.configs.as_deref(), flexible, |writer, it| {
-                it.encode(writer, version)
+                it.write(writer, version)
             })?;
         }
         if flexible {
@@ -234,7 +234,7 @@ impl CreatableTopicConfigs {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 5;
         if version >= 5 {
             wire::put_string(writer, &self.name, flexible)?;

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-2, flexible from 2.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,12 +35,12 @@ impl Message for DeleteRecordsRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 2;
-        wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         writer.put_i32(self.timeout_ms);
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -78,10 +78,10 @@ impl DeleteRecordsTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         wire::put_string(writer, &self.name, flexible)?;
-        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -118,7 +118,7 @@ impl DeleteRecordsPartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         writer.put_i32(self.partition_index);
         writer.put_i64(self.offset);

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 1-6, flexible from 4.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,13 +43,13 @@ impl Message for DeleteTopicsRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 4;
         if version >= 6 {
-            wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.topics.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "DeleteTopicsRequest", field: "topics", version });
         }
@@ -97,7 +97,7 @@ impl DeleteTopicState {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         if version >= 6 {
             wire::put_nullable_string(writer, self.name.as_deref(), flexible)?;

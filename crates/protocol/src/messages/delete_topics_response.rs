@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 1-6, flexible from 4.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,13 +36,13 @@ impl Message for DeleteTopicsResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 4;
         writer.put_i32(self.throttle_time_ms);
-        wire::put_array(writer, &self.responses, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.responses, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -107,7 +107,7 @@ impl DeletableTopicResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         if self.name.is_none() && version < 6 {
             return Err(EncodeError::NullNotAllowed { owner: "DeletableTopicResult", field: "name", version });

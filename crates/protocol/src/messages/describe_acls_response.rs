@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 1-3, flexible from 2.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +53,7 @@ impl Message for DescribeAclsResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -61,7 +61,7 @@ impl Message for DescribeAclsResponse {
         writer.put_i32(self.throttle_time_ms);
         writer.put_i16(self.error_code);
         wire::put_nullable_string(writer, self.error_message.as_deref(), flexible)?;
-        wire::put_array(writer, &self.resources, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.resources, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -120,12 +120,12 @@ impl DescribeAclsResource {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         writer.put_i8(self.resource_type);
         wire::put_string(writer, &self.resource_name, flexible)?;
         writer.put_i8(self.pattern_type);
-        wire::put_array(writer, &self.acls, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.acls, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -168,7 +168,7 @@ impl AclDescription {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         wire::put_string(writer, &self.principal, flexible)?;
         wire::put_string(writer, &self.host, flexible)?;

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-2, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +68,7 @@ impl Message for DescribeClusterResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -86,7 +86,7 @@ impl Message for DescribeClusterResponse {
         }
         wire::put_string(writer, &self.cluster_id, true)?;
         writer.put_i32(self.controller_id);
-        wire::put_array(writer, &self.brokers, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.brokers, true, |writer, it| it.write(writer, version))?;
         writer.put_i32(self.cluster_authorized_operations);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
@@ -128,7 +128,7 @@ impl DescribeClusterBroker {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i32(self.broker_id);
         wire::put_string(writer, &self.host, true)?;
         writer.put_i32(self.port);

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 1-4, flexible from 4.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,12 +40,12 @@ impl Message for DescribeConfigsRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 4;
-        wire::put_array(writer, &self.resources, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.resources, flexible, |writer, it| it.write(writer, version))?;
         wire::put_bool(writer, self.include_synonyms);
         if version >= 3 {
             wire::put_bool(writer, self.include_documentation);
@@ -106,7 +106,7 @@ impl DescribeConfigsResource {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         writer.put_i8(self.resource_type);
         wire::put_string(writer, &self.resource_name, flexible)?;

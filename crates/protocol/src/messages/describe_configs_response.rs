@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 1-4, flexible from 4.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,13 +35,13 @@ impl Message for DescribeConfigsResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 4;
         writer.put_i32(self.throttle_time_ms);
-        wire::put_array(writer, &self.results, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.results, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -106,13 +106,13 @@ impl DescribeConfigsResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         writer.put_i16(self.error_code);
         wire::put_nullable_string(writer, self.error_message.as_deref(), flexible)?;
         writer.put_i8(self.resource_type);
         wire::put_string(writer, &self.resource_name, flexible)?;
-        wire::put_array(writer, &self.configs, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.configs, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -191,14 +191,14 @@ impl DescribeConfigsResourceResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         wire::put_string(writer, &self.name, flexible)?;
         wire::put_nullable_string(writer, self.value.as_deref(), flexible)?;
         wire::put_bool(writer, self.read_only);
         writer.put_i8(self.config_source);
         wire::put_bool(writer, self.is_sensitive);
-        wire::put_array(writer, &self.synonyms, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.synonyms, flexible, |writer, it| it.write(writer, version))?;
         if version >= 3 {
             writer.put_i8(self.config_type);
         }
@@ -250,7 +250,7 @@ impl DescribeConfigsSynonym {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         wire::put_string(writer, &self.name, flexible)?;
         wire::put_nullable_string(writer, self.value.as_deref(), flexible)?;

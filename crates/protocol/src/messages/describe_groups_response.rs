@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-6, flexible from 5.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,7 +37,7 @@ impl Message for DescribeGroupsResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -45,7 +45,7 @@ impl Message for DescribeGroupsResponse {
         if version >= 1 {
             writer.put_i32(self.throttle_time_ms);
         }
-        wire::put_array(writer, &self.groups, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.groups, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -126,7 +126,7 @@ impl DescribedGroup {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 5;
         writer.put_i16(self.error_code);
         if version >= 6 {
@@ -138,7 +138,7 @@ impl DescribedGroup {
         wire::put_string(writer, &self.group_state, flexible)?;
         wire::put_string(writer, &self.protocol_type, flexible)?;
         wire::put_string(writer, &self.protocol_data, flexible)?;
-        wire::put_array(writer, &self.members, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.members, flexible, |writer, it| it.write(writer, version))?;
         if version >= 3 {
             writer.put_i32(self.authorized_operations);
         } else if self.authorized_operations != i32::MIN {
@@ -202,7 +202,7 @@ impl DescribedGroupMember {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 5;
         wire::put_string(writer, &self.member_id, flexible)?;
         if version >= 4 {

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-2, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +55,7 @@ impl Message for DescribeQuorumResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -63,9 +63,9 @@ impl Message for DescribeQuorumResponse {
         if version >= 2 {
             wire::put_nullable_string(writer, self.error_message.as_deref(), true)?;
         }
-        wire::put_array(writer, &self.topics, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, true, |writer, it| it.write(writer, version))?;
         if version >= 2 {
-            wire::put_array(writer, &self.nodes, true, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.nodes, true, |writer, it| it.write(writer, version))?;
         } else if !self.nodes.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "DescribeQuorumResponse", field: "nodes", version });
         }
@@ -101,9 +101,9 @@ impl TopicData {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.topic_name, true)?;
-        wire::put_array(writer, &self.partitions, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -171,7 +171,7 @@ impl PartitionData {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i32(self.partition_index);
         writer.put_i16(self.error_code);
         if version >= 2 {
@@ -180,8 +180,8 @@ impl PartitionData {
         writer.put_i32(self.leader_id);
         writer.put_i32(self.leader_epoch);
         writer.put_i64(self.high_watermark);
-        wire::put_array(writer, &self.current_voters, true, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.observers, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.current_voters, true, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.observers, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -215,14 +215,14 @@ impl Node {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if version >= 2 {
             writer.put_i32(self.node_id);
         } else if self.node_id != 0 {
             return Err(EncodeError::FieldNotInVersion { owner: "Node", field: "node_id", version });
         }
         if version >= 2 {
-            wire::put_array(writer, &self.listeners, true, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.listeners, true, |writer, it| it.write(writer, version))?;
         } else if !self.listeners.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "Node", field: "listeners", version });
         }
@@ -260,7 +260,7 @@ impl Listener {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if version >= 2 {
             wire::put_string(writer, &self.name, true)?;
         } else if !self.name.is_empty() {
@@ -329,7 +329,7 @@ impl ReplicaState {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i32(self.replica_id);
         if version >= 2 {
             writer.put_slice(&self.replica_directory_id.0);

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,16 +41,16 @@ impl Message for DescribeTopicPartitionsRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
-        wire::put_array(writer, &self.topics, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, true, |writer, it| it.write(writer, version))?;
         writer.put_i32(self.response_partition_limit);
         match &self.cursor {
             Some(value) => {
                 writer.put_i8(1);
-                value.encode(writer, version)?;
+                value.write(writer, version)?;
             }
             None => writer.put_i8(-1),
         }
@@ -76,7 +76,7 @@ impl TopicRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.name, true)?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
@@ -103,7 +103,7 @@ impl Cursor {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.topic_name, true)?;
         writer.put_i32(self.partition_index);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0, all flexible.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,16 +37,16 @@ impl Message for DescribeTopicPartitionsResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         writer.put_i32(self.throttle_time_ms);
-        wire::put_array(writer, &self.topics, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, true, |writer, it| it.write(writer, version))?;
         match &self.next_cursor {
             Some(value) => {
                 writer.put_i8(1);
-                value.encode(writer, version)?;
+                value.write(writer, version)?;
             }
             None => writer.put_i8(-1),
         }
@@ -108,12 +108,12 @@ impl DescribeTopicPartitionsResponseTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i16(self.error_code);
         wire::put_nullable_string(writer, self.name.as_deref(), true)?;
         writer.put_slice(&self.topic_id.0);
         wire::put_bool(writer, self.is_internal);
-        wire::put_array(writer, &self.partitions, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, true, |writer, it| it.write(writer, version))?;
         writer.put_i32(self.topic_authorized_operations);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
@@ -185,7 +185,7 @@ impl DescribeTopicPartitionsResponsePartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.put_i16(self.error_code);
         writer.put_i32(self.partition_index);
         writer.put_i32(self.leader_id);
@@ -239,7 +239,7 @@ impl Cursor {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.topic_name, true)?;
         writer.put_i32(self.partition_index);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0, all flexible.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,12 +32,12 @@ impl Message for DescribeTransactionsResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         writer.put_i32(self.throttle_time_ms);
-        wire::put_array(writer, &self.transaction_states, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.transaction_states, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -87,7 +87,7 @@ impl TransactionState {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i16(self.error_code);
         wire::put_string(writer, &self.transactional_id, true)?;
         wire::put_string(writer, &self.transaction_state, true)?;
@@ -95,7 +95,7 @@ impl TransactionState {
         writer.put_i64(self.transaction_start_time_ms);
         writer.put_i64(self.producer_id);
         writer.put_i16(self.producer_epoch);
-        wire::put_array(writer, &self.topics, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -125,7 +125,7 @@ impl TopicData {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.topic, true)?;
         wire::put_array(writer, &self.partitions, true, |writer, it| {
             writer.put_i32(*it);

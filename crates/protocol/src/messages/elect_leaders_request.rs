@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-2, flexible from 2.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl Message for ElectLeadersRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -67,7 +67,7 @@ impl Message for ElectLeadersRequest {
             });
         }
         wire::put_nullable_array(writer, self.topic_partitions.as_deref(), flexible, |writer, it| {
-            it.encode(writer, version)
+            it.write(writer, version)
         })?;
         writer.put_i32(self.timeout_ms);
         if flexible {
@@ -106,7 +106,7 @@ impl TopicPartitions {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         wire::put_string(writer, &self.topic, flexible)?;
         wire::put_array(writer, &self.partitions, flexible, |writer, it| {

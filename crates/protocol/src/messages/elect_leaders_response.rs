@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-2, flexible from 2.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,7 +41,7 @@ impl Message for ElectLeadersResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -52,7 +52,7 @@ impl Message for ElectLeadersResponse {
         } else if self.error_code != 0 {
             return Err(EncodeError::FieldNotInVersion { owner: "ElectLeadersResponse", field: "error_code", version });
         }
-        wire::put_array(writer, &self.replica_election_results, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.replica_election_results, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -96,10 +96,10 @@ impl ReplicaElectionResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         wire::put_string(writer, &self.topic, flexible)?;
-        wire::put_array(writer, &self.partition_result, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partition_result, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -151,7 +151,7 @@ impl PartitionResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         writer.put_i32(self.partition_id);
         writer.put_i16(self.error_code);

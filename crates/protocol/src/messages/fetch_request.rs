@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 4-18, flexible from 12.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,7 +104,7 @@ impl Message for FetchRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -127,9 +127,9 @@ impl Message for FetchRequest {
         if version >= 7 {
             writer.put_i32(self.session_epoch);
         }
-        wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         if version >= 7 {
-            wire::put_array(writer, &self.forgotten_topics_data, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.forgotten_topics_data, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.forgotten_topics_data.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "FetchRequest",
@@ -150,7 +150,7 @@ impl Message for FetchRequest {
             }
             if version >= 15 && self.replica_state != ReplicaState::default() {
                 tagged.add(1, |writer| {
-                    self.replica_state.encode(writer, version)?;
+                    self.replica_state.write(writer, version)?;
                     Ok(())
                 })?;
             }
@@ -199,7 +199,7 @@ impl ReplicaState {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         if version >= 15 {
             writer.put_i32(self.replica_id);
@@ -254,7 +254,7 @@ impl FetchTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         if version <= 12 {
             wire::put_string(writer, &self.topic, flexible)?;
@@ -262,7 +262,7 @@ impl FetchTopic {
         if version >= 13 {
             writer.put_slice(&self.topic_id.0);
         }
-        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -346,7 +346,7 @@ impl FetchPartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         writer.put_i32(self.partition);
         if version >= 9 {
@@ -424,7 +424,7 @@ impl ForgottenTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         if (7..=12).contains(&version) {
             wire::put_string(writer, &self.topic, flexible)?;

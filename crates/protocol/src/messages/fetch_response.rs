@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 4-18, flexible from 12.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,7 +59,7 @@ impl Message for FetchResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -73,7 +73,7 @@ impl Message for FetchResponse {
         } else if self.session_id != 0 {
             return Err(EncodeError::FieldNotInVersion { owner: "FetchResponse", field: "session_id", version });
         }
-        wire::put_array(writer, &self.responses, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.responses, flexible, |writer, it| it.write(writer, version))?;
         if version < 16 && !self.node_endpoints.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "FetchResponse", field: "node_endpoints", version });
         }
@@ -81,7 +81,7 @@ impl Message for FetchResponse {
             let mut tagged = TaggedFields::default();
             if version >= 16 && !self.node_endpoints.is_empty() {
                 tagged.add(0, |writer| {
-                    wire::put_array(writer, &self.node_endpoints, flexible, |writer, it| it.encode(writer, version))?;
+                    wire::put_array(writer, &self.node_endpoints, flexible, |writer, it| it.write(writer, version))?;
                     Ok(())
                 })?;
             }
@@ -134,7 +134,7 @@ impl FetchableTopicResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         if version <= 12 {
             wire::put_string(writer, &self.topic, flexible)?;
@@ -142,7 +142,7 @@ impl FetchableTopicResponse {
         if version >= 13 {
             writer.put_slice(&self.topic_id.0);
         }
-        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -243,7 +243,7 @@ impl PartitionData {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         writer.put_i32(self.partition_index);
         writer.put_i16(self.error_code);
@@ -262,7 +262,7 @@ impl PartitionData {
             return Err(EncodeError::FieldNotInVersion { owner: "PartitionData", field: "snapshot_id", version });
         }
         wire::put_nullable_array(writer, self.aborted_transactions.as_deref(), flexible, |writer, it| {
-            it.encode(writer, version)
+            it.write(writer, version)
         })?;
         if version >= 11 {
             writer.put_i32(self.preferred_read_replica);
@@ -273,24 +273,24 @@ impl PartitionData {
                 version,
             });
         }
-        wire::put_nullable_bytes(writer, self.records.as_deref(), flexible)?;
+        wire::put_records(writer, self.records.as_deref(), flexible)?;
         if flexible {
             let mut tagged = TaggedFields::default();
             if self.diverging_epoch != EpochEndOffset::default() {
                 tagged.add(0, |writer| {
-                    self.diverging_epoch.encode(writer, version)?;
+                    self.diverging_epoch.write(writer, version)?;
                     Ok(())
                 })?;
             }
             if self.current_leader != LeaderIdAndEpoch::default() {
                 tagged.add(1, |writer| {
-                    self.current_leader.encode(writer, version)?;
+                    self.current_leader.write(writer, version)?;
                     Ok(())
                 })?;
             }
             if self.snapshot_id != SnapshotId::default() {
                 tagged.add(2, |writer| {
-                    self.snapshot_id.encode(writer, version)?;
+                    self.snapshot_id.write(writer, version)?;
                     Ok(())
                 })?;
             }
@@ -343,7 +343,7 @@ impl EpochEndOffset {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         if version >= 12 {
             writer.put_i32(self.epoch);
@@ -401,7 +401,7 @@ impl LeaderIdAndEpoch {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         if version >= 12 {
             writer.put_i32(self.leader_id);
@@ -455,7 +455,7 @@ impl SnapshotId {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         writer.put_i64(self.end_offset);
         writer.put_i32(self.epoch);
@@ -495,7 +495,7 @@ impl AbortedTransaction {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         writer.put_i64(self.producer_id);
         writer.put_i64(self.first_offset);
@@ -549,7 +549,7 @@ impl NodeEndpoint {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         if version >= 16 {
             writer.put_i32(self.node_id);

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-6, flexible from 3.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +79,7 @@ impl Message for FindCoordinatorResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -115,7 +115,7 @@ impl Message for FindCoordinatorResponse {
             return Err(EncodeError::FieldNotInVersion { owner: "FindCoordinatorResponse", field: "port", version });
         }
         if version >= 4 {
-            wire::put_array(writer, &self.coordinators, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.coordinators, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.coordinators.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "FindCoordinatorResponse",
@@ -204,7 +204,7 @@ impl Coordinator {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 3;
         if version >= 4 {
             wire::put_string(writer, &self.key, flexible)?;

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-6, flexible from 2.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,7 @@ impl Message for InitProducerIdResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-9, flexible from 6.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +75,7 @@ impl Message for JoinGroupRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -96,7 +96,7 @@ impl Message for JoinGroupRequest {
             });
         }
         wire::put_string(writer, &self.protocol_type, flexible)?;
-        wire::put_array(writer, &self.protocols, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.protocols, flexible, |writer, it| it.write(writer, version))?;
         if version >= 8 {
             wire::put_nullable_string(writer, self.reason.as_deref(), flexible)?;
         }
@@ -136,7 +136,7 @@ impl JoinGroupRequestProtocol {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         wire::put_string(writer, &self.name, flexible)?;
         wire::put_bytes(writer, &self.metadata, flexible)?;

@@ -2,9 +2,7 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::BytesMut;
-
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-5, flexible from 4.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +40,7 @@ impl Message for LeaveGroupRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -54,7 +52,7 @@ impl Message for LeaveGroupRequest {
             return Err(EncodeError::FieldNotInVersion { owner: "LeaveGroupRequest", field: "member_id", version });
         }
         if version >= 3 {
-            wire::put_array(writer, &self.members, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.members, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.members.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "LeaveGroupRequest", field: "members", version });
         }
@@ -103,7 +101,7 @@ impl MemberIdentity {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         if version >= 3 {
             wire::put_string(writer, &self.member_id, flexible)?;

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-5, flexible from 4.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +42,7 @@ impl Message for LeaveGroupResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -52,7 +52,7 @@ impl Message for LeaveGroupResponse {
         }
         writer.put_i16(self.error_code);
         if version >= 3 {
-            wire::put_array(writer, &self.members, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.members, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.members.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "LeaveGroupResponse", field: "members", version });
         }
@@ -119,7 +119,7 @@ impl MemberResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         if version >= 3 {
             wire::put_string(writer, &self.member_id, flexible)?;

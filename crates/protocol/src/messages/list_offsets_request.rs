@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 1-11, flexible from 6.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,7 +45,7 @@ impl Message for ListOffsetsRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -60,7 +60,7 @@ impl Message for ListOffsetsRequest {
                 version,
             });
         }
-        wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         if version >= 10 {
             writer.put_i32(self.timeout_ms);
         }
@@ -100,10 +100,10 @@ impl ListOffsetsTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         wire::put_string(writer, &self.name, flexible)?;
-        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -151,7 +151,7 @@ impl ListOffsetsPartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         writer.put_i32(self.partition_index);
         if version >= 4 {

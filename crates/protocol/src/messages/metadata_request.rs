@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-13, flexible from 9.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl Message for MetadataRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -72,7 +72,7 @@ impl Message for MetadataRequest {
         if self.topics.is_none() && version < 1 {
             return Err(EncodeError::NullNotAllowed { owner: "MetadataRequest", field: "topics", version });
         }
-        wire::put_nullable_array(writer, self.topics.as_deref(), flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_nullable_array(writer, self.topics.as_deref(), flexible, |writer, it| it.write(writer, version))?;
         if version >= 4 {
             wire::put_bool(writer, self.allow_auto_topic_creation);
         } else if !self.allow_auto_topic_creation {
@@ -144,7 +144,7 @@ impl MetadataRequestTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         if version >= 10 {
             writer.put_slice(&self.topic_id.0);

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-13, flexible from 9.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +76,7 @@ impl Message for MetadataResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -84,14 +84,14 @@ impl Message for MetadataResponse {
         if version >= 3 {
             writer.put_i32(self.throttle_time_ms);
         }
-        wire::put_array(writer, &self.brokers, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.brokers, flexible, |writer, it| it.write(writer, version))?;
         if version >= 2 {
             wire::put_nullable_string(writer, self.cluster_id.as_deref(), flexible)?;
         }
         if version >= 1 {
             writer.put_i32(self.controller_id);
         }
-        wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         if (8..=10).contains(&version) {
             writer.put_i32(self.cluster_authorized_operations);
         } else if self.cluster_authorized_operations != i32::MIN {
@@ -155,7 +155,7 @@ impl MetadataResponseBroker {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         writer.put_i32(self.node_id);
         wire::put_string(writer, &self.host, flexible)?;
@@ -231,7 +231,7 @@ impl MetadataResponseTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         writer.put_i16(self.error_code);
         if self.name.is_none() && version < 12 {
@@ -244,7 +244,7 @@ impl MetadataResponseTopic {
         if version >= 1 {
             wire::put_bool(writer, self.is_internal);
         }
-        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.write(writer, version))?;
         if version >= 8 {
             writer.put_i32(self.topic_authorized_operations);
         } else if self.topic_authorized_operations != i32::MIN {
@@ -331,7 +331,7 @@ impl MetadataResponsePartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         writer.put_i16(self.error_code);
         writer.put_i32(self.partition_index);

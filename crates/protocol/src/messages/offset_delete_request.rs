@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, Reader};
+use crate::wire::{self, DecodeError, EncodeError, Message, Reader, Writer};
 
 /// The message: versions 0.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,12 +29,12 @@ impl Message for OffsetDeleteRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         wire::put_string(writer, &self.group_id, false)?;
-        wire::put_array(writer, &self.topics, false, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, false, |writer, it| it.write(writer, version))?;
         Ok(())
     }
 }
@@ -56,9 +56,9 @@ impl OffsetDeleteRequestTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.name, false)?;
-        wire::put_array(writer, &self.partitions, false, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, false, |writer, it| it.write(writer, version))?;
         Ok(())
     }
 }
@@ -77,7 +77,7 @@ impl OffsetDeleteRequestPartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.put_i32(self.partition_index);
         Ok(())
     }

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 1-10, flexible from 6.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +66,7 @@ impl Message for OffsetFetchRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -80,14 +80,12 @@ impl Message for OffsetFetchRequest {
             if self.topics.is_none() && !(2..=7).contains(&version) {
                 return Err(EncodeError::NullNotAllowed { owner: "OffsetFetchRequest", field: "topics", version });
             }
-            wire::put_nullable_array(writer, self.topics.as_deref(), flexible, |writer, it| {
-                it.encode(writer, version)
-            })?;
+            wire::put_nullable_array(writer, self.topics.as_deref(), flexible, |writer, it| it.write(writer, version))?;
         } else if self.topics.as_ref().is_none_or(|it| !it.is_empty()) {
             return Err(EncodeError::FieldNotInVersion { owner: "OffsetFetchRequest", field: "topics", version });
         }
         if version >= 8 {
-            wire::put_array(writer, &self.groups, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.groups, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.groups.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "OffsetFetchRequest", field: "groups", version });
         }
@@ -140,7 +138,7 @@ impl OffsetFetchRequestTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         if version <= 7 {
             wire::put_string(writer, &self.name, flexible)?;
@@ -222,7 +220,7 @@ impl OffsetFetchRequestGroup {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         if version >= 8 {
             wire::put_string(writer, &self.group_id, flexible)?;
@@ -240,9 +238,7 @@ impl OffsetFetchRequestGroup {
             writer.put_i32(self.member_epoch);
         }
         if version >= 8 {
-            wire::put_nullable_array(writer, self.topics.as_deref(), flexible, |writer, it| {
-                it.encode(writer, version)
-            })?;
+            wire::put_nullable_array(writer, self.topics.as_deref(), flexible, |writer, it| it.write(writer, version))?;
         } else if self.topics.as_ref().is_none_or(|it| !it.is_empty()) {
             return Err(EncodeError::FieldNotInVersion { owner: "OffsetFetchRequestGroup", field: "topics", version });
         }
@@ -291,7 +287,7 @@ impl OffsetFetchRequestTopics {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         if (8..=9).contains(&version) {
             wire::put_string(writer, &self.name, flexible)?;

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 1-10, flexible from 6.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,7 +50,7 @@ impl Message for OffsetFetchResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -59,7 +59,7 @@ impl Message for OffsetFetchResponse {
             writer.put_i32(self.throttle_time_ms);
         }
         if version <= 7 {
-            wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.topics.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "OffsetFetchResponse", field: "topics", version });
         }
@@ -67,7 +67,7 @@ impl Message for OffsetFetchResponse {
             writer.put_i16(self.error_code);
         }
         if version >= 8 {
-            wire::put_array(writer, &self.groups, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.groups, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.groups.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "OffsetFetchResponse", field: "groups", version });
         }
@@ -122,7 +122,7 @@ impl OffsetFetchResponseTopic {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         if version <= 7 {
             wire::put_string(writer, &self.name, flexible)?;
@@ -130,7 +130,7 @@ impl OffsetFetchResponseTopic {
             return Err(EncodeError::FieldNotInVersion { owner: "OffsetFetchResponseTopic", field: "name", version });
         }
         if version <= 7 {
-            wire::put_array(writer, &self.partitions, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.partitions, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.partitions.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "OffsetFetchResponseTopic",
@@ -212,7 +212,7 @@ impl OffsetFetchResponsePartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         if version <= 7 {
             writer.put_i32(self.partition_index);
@@ -302,7 +302,7 @@ impl OffsetFetchResponseGroup {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         if version >= 8 {
             wire::put_string(writer, &self.group_id, flexible)?;
@@ -314,7 +314,7 @@ impl OffsetFetchResponseGroup {
             });
         }
         if version >= 8 {
-            wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.topics.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "OffsetFetchResponseGroup", field: "topics", version });
         }
@@ -380,7 +380,7 @@ impl OffsetFetchResponseTopics {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         if (8..=9).contains(&version) {
             wire::put_string(writer, &self.name, flexible)?;
@@ -389,7 +389,7 @@ impl OffsetFetchResponseTopics {
             writer.put_slice(&self.topic_id.0);
         }
         if version >= 8 {
-            wire::put_array(writer, &self.partitions, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.partitions, flexible, |writer, it| it.write(writer, version))?;
         } else if !self.partitions.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "OffsetFetchResponseTopics",
@@ -471,7 +471,7 @@ impl OffsetFetchResponsePartitions {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         if version >= 8 {
             writer.put_i32(self.partition_index);

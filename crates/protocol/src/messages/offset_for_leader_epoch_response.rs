@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 2-4, flexible from 4.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,13 +35,13 @@ impl Message for OffsetForLeaderEpochResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 4;
         writer.put_i32(self.throttle_time_ms);
-        wire::put_array(writer, &self.topics, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -84,10 +84,10 @@ impl OffsetForLeaderTopicResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         wire::put_string(writer, &self.topic, flexible)?;
-        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -142,7 +142,7 @@ impl EpochEndOffset {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 4;
         writer.put_i16(self.error_code);
         writer.put_i32(self.partition);

@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 3-13, flexible from 9.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +42,7 @@ impl Message for ProduceRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -50,7 +50,7 @@ impl Message for ProduceRequest {
         wire::put_nullable_string(writer, self.transactional_id.as_deref(), flexible)?;
         writer.put_i16(self.acks);
         writer.put_i32(self.timeout_ms);
-        wire::put_array(writer, &self.topic_data, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topic_data, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -94,7 +94,7 @@ impl TopicProduceData {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         if version <= 12 {
             wire::put_string(writer, &self.name, flexible)?;
@@ -102,7 +102,7 @@ impl TopicProduceData {
         if version >= 13 {
             writer.put_slice(&self.topic_id.0);
         }
-        wire::put_array(writer, &self.partition_data, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partition_data, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -139,10 +139,10 @@ impl PartitionProduceData {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         writer.put_i32(self.index);
-        wire::put_nullable_bytes(writer, self.records.as_deref(), flexible)?;
+        wire::put_records(writer, self.records.as_deref(), flexible)?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {

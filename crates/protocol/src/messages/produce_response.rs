@@ -3,9 +3,9 @@
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
 use atonce_kernel::Uuid;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 3-13, flexible from 9.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,12 +49,12 @@ impl Message for ProduceResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         let flexible = version >= 9;
-        wire::put_array(writer, &self.responses, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.responses, flexible, |writer, it| it.write(writer, version))?;
         writer.put_i32(self.throttle_time_ms);
         if version < 10 && !self.node_endpoints.is_empty() {
             return Err(EncodeError::FieldNotInVersion { owner: "ProduceResponse", field: "node_endpoints", version });
@@ -63,7 +63,7 @@ impl Message for ProduceResponse {
             let mut tagged = TaggedFields::default();
             if version >= 10 && !self.node_endpoints.is_empty() {
                 tagged.add(0, |writer| {
-                    wire::put_array(writer, &self.node_endpoints, flexible, |writer, it| it.encode(writer, version))?;
+                    wire::put_array(writer, &self.node_endpoints, flexible, |writer, it| it.write(writer, version))?;
                     Ok(())
                 })?;
             }
@@ -116,7 +116,7 @@ impl TopicProduceResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         if version <= 12 {
             wire::put_string(writer, &self.name, flexible)?;
@@ -124,7 +124,7 @@ impl TopicProduceResponse {
         if version >= 13 {
             writer.put_slice(&self.topic_id.0);
         }
-        wire::put_array(writer, &self.partition_responses, flexible, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partition_responses, flexible, |writer, it| it.write(writer, version))?;
         if flexible {
             TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         } else if !self.unknown_tagged_fields.is_empty() {
@@ -215,7 +215,7 @@ impl PartitionProduceResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         writer.put_i32(self.index);
         writer.put_i16(self.error_code);
@@ -225,7 +225,7 @@ impl PartitionProduceResponse {
             writer.put_i64(self.log_start_offset);
         }
         if version >= 8 {
-            wire::put_array(writer, &self.record_errors, flexible, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.record_errors, flexible, |writer, it| it.write(writer, version))?;
         }
         if version >= 8 {
             wire::put_nullable_string(writer, self.error_message.as_deref(), flexible)?;
@@ -241,7 +241,7 @@ impl PartitionProduceResponse {
             let mut tagged = TaggedFields::default();
             if version >= 10 && self.current_leader != LeaderIdAndEpoch::default() {
                 tagged.add(0, |writer| {
-                    self.current_leader.encode(writer, version)?;
+                    self.current_leader.write(writer, version)?;
                     Ok(())
                 })?;
             }
@@ -288,7 +288,7 @@ impl BatchIndexAndErrorMessage {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         if version >= 8 {
             writer.put_i32(self.batch_index);
@@ -354,7 +354,7 @@ impl LeaderIdAndEpoch {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         if version >= 10 {
             writer.put_i32(self.leader_id);
@@ -416,7 +416,7 @@ impl NodeEndpoint {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         if version >= 10 {
             writer.put_i32(self.node_id);

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-1, all flexible.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,12 +32,12 @@ impl Message for StreamsGroupDescribeResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         writer.put_i32(self.throttle_time_ms);
-        wire::put_array(writer, &self.groups, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.groups, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -126,7 +126,7 @@ impl DescribedGroup {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i16(self.error_code);
         wire::put_nullable_string(writer, self.error_message.as_deref(), true)?;
         wire::put_string(writer, &self.group_id, true)?;
@@ -136,17 +136,17 @@ impl DescribedGroup {
         match &self.topology {
             Some(value) => {
                 writer.put_i8(1);
-                value.encode(writer, version)?;
+                value.write(writer, version)?;
             }
             None => writer.put_i8(-1),
         }
-        wire::put_array(writer, &self.members, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.members, true, |writer, it| it.write(writer, version))?;
         writer.put_i32(self.authorized_operations);
         if version >= 1 {
             match &self.topology_description {
                 Some(value) => {
                     writer.put_i8(1);
-                    value.encode(writer, version)?;
+                    value.write(writer, version)?;
                 }
                 None => writer.put_i8(-1),
             }
@@ -198,9 +198,9 @@ impl Topology {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i32(self.epoch);
-        wire::put_nullable_array(writer, self.subtopologies.as_deref(), true, |writer, it| it.encode(writer, version))?;
+        wire::put_nullable_array(writer, self.subtopologies.as_deref(), true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -235,12 +235,12 @@ impl Subtopology {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.subtopology_id, true)?;
         wire::put_array(writer, &self.source_topics, true, |writer, it| wire::put_string(writer, it, true))?;
         wire::put_array(writer, &self.repartition_sink_topics, true, |writer, it| wire::put_string(writer, it, true))?;
-        wire::put_array(writer, &self.state_changelog_topics, true, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.repartition_source_topics, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.state_changelog_topics, true, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.repartition_source_topics, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -305,7 +305,7 @@ impl Member {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.member_id, true)?;
         writer.put_i32(self.member_epoch);
         wire::put_nullable_string(writer, self.instance_id.as_deref(), true)?;
@@ -317,15 +317,15 @@ impl Member {
         match &self.user_endpoint {
             Some(value) => {
                 writer.put_i8(1);
-                value.encode(writer, version)?;
+                value.write(writer, version)?;
             }
             None => writer.put_i8(-1),
         }
-        wire::put_array(writer, &self.client_tags, true, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.task_offsets, true, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.task_end_offsets, true, |writer, it| it.encode(writer, version))?;
-        self.assignment.encode(writer, version)?;
-        self.target_assignment.encode(writer, version)?;
+        wire::put_array(writer, &self.client_tags, true, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.task_offsets, true, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.task_end_offsets, true, |writer, it| it.write(writer, version))?;
+        self.assignment.write(writer, version)?;
+        self.target_assignment.write(writer, version)?;
         wire::put_bool(writer, self.is_classic);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
@@ -352,7 +352,7 @@ impl Endpoint {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.host, true)?;
         writer.put_u16(self.port);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -386,9 +386,9 @@ impl TopologyDescription {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if version >= 1 {
-            wire::put_array(writer, &self.subtopologies, true, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.subtopologies, true, |writer, it| it.write(writer, version))?;
         } else if !self.subtopologies.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "TopologyDescription",
@@ -397,7 +397,7 @@ impl TopologyDescription {
             });
         }
         if version >= 1 {
-            wire::put_array(writer, &self.global_stores, true, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.global_stores, true, |writer, it| it.write(writer, version))?;
         } else if !self.global_stores.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "TopologyDescription",
@@ -434,7 +434,7 @@ impl TopologyDescriptionSubtopology {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if version >= 1 {
             wire::put_string(writer, &self.subtopology_id, true)?;
         } else if !self.subtopology_id.is_empty() {
@@ -445,7 +445,7 @@ impl TopologyDescriptionSubtopology {
             });
         }
         if version >= 1 {
-            wire::put_array(writer, &self.nodes, true, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.nodes, true, |writer, it| it.write(writer, version))?;
         } else if !self.nodes.is_empty() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "TopologyDescriptionSubtopology",
@@ -482,9 +482,9 @@ impl TopologyDescriptionGlobalStore {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if version >= 1 {
-            self.source.encode(writer, version)?;
+            self.source.write(writer, version)?;
         } else if self.source != TopologyDescriptionNode::default() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "TopologyDescriptionGlobalStore",
@@ -493,7 +493,7 @@ impl TopologyDescriptionGlobalStore {
             });
         }
         if version >= 1 {
-            self.processor.encode(writer, version)?;
+            self.processor.write(writer, version)?;
         } else if self.processor != TopologyDescriptionNode::default() {
             return Err(EncodeError::FieldNotInVersion {
                 owner: "TopologyDescriptionGlobalStore",
@@ -529,7 +529,7 @@ impl TaskOffset {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.subtopology_id, true)?;
         writer.put_i32(self.partition);
         writer.put_i64(self.offset);
@@ -561,10 +561,10 @@ impl Assignment {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
-        wire::put_array(writer, &self.active_tasks, true, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.standby_tasks, true, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.warmup_tasks, true, |writer, it| it.encode(writer, version))?;
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
+        wire::put_array(writer, &self.active_tasks, true, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.standby_tasks, true, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.warmup_tasks, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -590,7 +590,7 @@ impl TaskIds {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.subtopology_id, true)?;
         wire::put_array(writer, &self.partitions, true, |writer, it| {
             writer.put_i32(*it);
@@ -621,7 +621,7 @@ impl KeyValue {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.key, true)?;
         wire::put_string(writer, &self.value, true)?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -655,11 +655,11 @@ impl TopicInfo {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.name, true)?;
         writer.put_i32(self.partitions);
         writer.put_i16(self.replication_factor);
-        wire::put_array(writer, &self.topic_configs, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topic_configs, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -709,7 +709,7 @@ impl TopologyDescriptionNode {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if version >= 1 {
             wire::put_string(writer, &self.name, true)?;
         } else if !self.name.is_empty() {

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-1, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,7 @@ impl Message for StreamsGroupHeartbeatRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -116,25 +116,25 @@ impl Message for StreamsGroupHeartbeatRequest {
         match &self.topology {
             Some(value) => {
                 writer.put_i8(1);
-                value.encode(writer, version)?;
+                value.write(writer, version)?;
             }
             None => writer.put_i8(-1),
         }
-        wire::put_nullable_array(writer, self.active_tasks.as_deref(), true, |writer, it| it.encode(writer, version))?;
-        wire::put_nullable_array(writer, self.standby_tasks.as_deref(), true, |writer, it| it.encode(writer, version))?;
-        wire::put_nullable_array(writer, self.warmup_tasks.as_deref(), true, |writer, it| it.encode(writer, version))?;
+        wire::put_nullable_array(writer, self.active_tasks.as_deref(), true, |writer, it| it.write(writer, version))?;
+        wire::put_nullable_array(writer, self.standby_tasks.as_deref(), true, |writer, it| it.write(writer, version))?;
+        wire::put_nullable_array(writer, self.warmup_tasks.as_deref(), true, |writer, it| it.write(writer, version))?;
         wire::put_nullable_string(writer, self.process_id.as_deref(), true)?;
         match &self.user_endpoint {
             Some(value) => {
                 writer.put_i8(1);
-                value.encode(writer, version)?;
+                value.write(writer, version)?;
             }
             None => writer.put_i8(-1),
         }
-        wire::put_nullable_array(writer, self.client_tags.as_deref(), true, |writer, it| it.encode(writer, version))?;
-        wire::put_nullable_array(writer, self.task_offsets.as_deref(), true, |writer, it| it.encode(writer, version))?;
+        wire::put_nullable_array(writer, self.client_tags.as_deref(), true, |writer, it| it.write(writer, version))?;
+        wire::put_nullable_array(writer, self.task_offsets.as_deref(), true, |writer, it| it.write(writer, version))?;
         wire::put_nullable_array(writer, self.task_end_offsets.as_deref(), true, |writer, it| {
-            it.encode(writer, version)
+            it.write(writer, version)
         })?;
         wire::put_bool(writer, self.shutdown_application);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -162,9 +162,9 @@ impl Topology {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i32(self.epoch);
-        wire::put_array(writer, &self.subtopologies, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.subtopologies, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -205,14 +205,14 @@ impl Subtopology {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.subtopology_id, true)?;
         wire::put_array(writer, &self.source_topics, true, |writer, it| wire::put_string(writer, it, true))?;
         wire::put_array(writer, &self.source_topic_regex, true, |writer, it| wire::put_string(writer, it, true))?;
-        wire::put_array(writer, &self.state_changelog_topics, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.state_changelog_topics, true, |writer, it| it.write(writer, version))?;
         wire::put_array(writer, &self.repartition_sink_topics, true, |writer, it| wire::put_string(writer, it, true))?;
-        wire::put_array(writer, &self.repartition_source_topics, true, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.copartition_groups, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.repartition_source_topics, true, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.copartition_groups, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -241,7 +241,7 @@ impl CopartitionGroup {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_array(writer, &self.source_topics, true, |writer, it| {
             writer.put_i16(*it);
             Ok(())
@@ -279,7 +279,7 @@ impl Endpoint {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.host, true)?;
         writer.put_u16(self.port);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -307,7 +307,7 @@ impl KeyValue {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.key, true)?;
         wire::put_string(writer, &self.value, true)?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -341,11 +341,11 @@ impl TopicInfo {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.name, true)?;
         writer.put_i32(self.partitions);
         writer.put_i16(self.replication_factor);
-        wire::put_array(writer, &self.topic_configs, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topic_configs, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -374,7 +374,7 @@ impl TaskOffset {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.subtopology_id, true)?;
         writer.put_i32(self.partition);
         writer.put_i64(self.offset);
@@ -403,7 +403,7 @@ impl TaskIds {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.subtopology_id, true)?;
         wire::put_array(writer, &self.partitions, true, |writer, it| {
             writer.put_i32(*it);

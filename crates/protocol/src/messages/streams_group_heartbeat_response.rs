@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-1, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +105,7 @@ impl Message for StreamsGroupHeartbeatResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -128,10 +128,10 @@ impl Message for StreamsGroupHeartbeatResponse {
         if version >= 1 {
             writer.put_i64(self.acceptable_recovery_lag);
         }
-        wire::put_nullable_array(writer, self.status.as_deref(), true, |writer, it| it.encode(writer, version))?;
-        wire::put_nullable_array(writer, self.active_tasks.as_deref(), true, |writer, it| it.encode(writer, version))?;
-        wire::put_nullable_array(writer, self.standby_tasks.as_deref(), true, |writer, it| it.encode(writer, version))?;
-        wire::put_nullable_array(writer, self.warmup_tasks.as_deref(), true, |writer, it| it.encode(writer, version))?;
+        wire::put_nullable_array(writer, self.status.as_deref(), true, |writer, it| it.write(writer, version))?;
+        wire::put_nullable_array(writer, self.active_tasks.as_deref(), true, |writer, it| it.write(writer, version))?;
+        wire::put_nullable_array(writer, self.standby_tasks.as_deref(), true, |writer, it| it.write(writer, version))?;
+        wire::put_nullable_array(writer, self.warmup_tasks.as_deref(), true, |writer, it| it.write(writer, version))?;
         if version >= 1 {
             wire::put_bool(writer, self.topology_description_required);
         } else if self.topology_description_required {
@@ -143,7 +143,7 @@ impl Message for StreamsGroupHeartbeatResponse {
         }
         writer.put_i32(self.endpoint_information_epoch);
         wire::put_nullable_array(writer, self.partitions_by_user_endpoint.as_deref(), true, |writer, it| {
-            it.encode(writer, version)
+            it.write(writer, version)
         })?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
@@ -174,7 +174,7 @@ impl Status {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.put_i8(self.status_code);
         wire::put_string(writer, &self.status_detail, true)?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -205,10 +205,10 @@ impl EndpointToPartitions {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
-        self.user_endpoint.encode(writer, version)?;
-        wire::put_array(writer, &self.active_partitions, true, |writer, it| it.encode(writer, version))?;
-        wire::put_array(writer, &self.standby_partitions, true, |writer, it| it.encode(writer, version))?;
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
+        self.user_endpoint.write(writer, version)?;
+        wire::put_array(writer, &self.active_partitions, true, |writer, it| it.write(writer, version))?;
+        wire::put_array(writer, &self.standby_partitions, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -234,7 +234,7 @@ impl Endpoint {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.host, true)?;
         writer.put_u16(self.port);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
@@ -262,7 +262,7 @@ impl TopicPartition {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.topic, true)?;
         wire::put_array(writer, &self.partitions, true, |writer, it| {
             writer.put_i32(*it);
@@ -293,7 +293,7 @@ impl TaskIds {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.subtopology_id, true)?;
         wire::put_array(writer, &self.partitions, true, |writer, it| {
             writer.put_i32(*it);

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-1, flexible from 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,7 +89,7 @@ impl Message for TransactionLogValue {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -120,7 +120,7 @@ impl Message for TransactionLogValue {
         writer.put_i32(self.transaction_timeout_ms);
         writer.put_i8(self.transaction_status);
         wire::put_nullable_array(writer, self.transaction_partitions.as_deref(), flexible, |writer, it| {
-            it.encode(writer, version)
+            it.write(writer, version)
         })?;
         writer.put_i64(self.transaction_last_update_timestamp_ms);
         writer.put_i64(self.transaction_start_timestamp_ms);
@@ -192,7 +192,7 @@ impl PartitionsSchema {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 1;
         wire::put_string(writer, &self.topic, flexible)?;
         wire::put_array(writer, &self.partition_ids, flexible, |writer, it| {

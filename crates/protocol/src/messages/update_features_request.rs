@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-2, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,12 +43,12 @@ impl Message for UpdateFeaturesRequest {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
         writer.put_i32(self.timeout_ms);
-        wire::put_array(writer, &self.feature_updates, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.feature_updates, true, |writer, it| it.write(writer, version))?;
         if version >= 1 {
             wire::put_bool(writer, self.validate_only);
         } else if self.validate_only {
@@ -105,7 +105,7 @@ impl FeatureUpdateKey {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.feature, true)?;
         writer.put_i16(self.max_version_level);
         if version == 0 {

@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 0-2, all flexible.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl Message for UpdateFeaturesResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
@@ -60,7 +60,7 @@ impl Message for UpdateFeaturesResponse {
         writer.put_i16(self.error_code);
         wire::put_nullable_string(writer, self.error_message.as_deref(), true)?;
         if version <= 1 {
-            wire::put_array(writer, &self.results, true, |writer, it| it.encode(writer, version))?;
+            wire::put_array(writer, &self.results, true, |writer, it| it.write(writer, version))?;
         }
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
@@ -108,7 +108,7 @@ impl UpdatableFeatureResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.feature, true)?;
         writer.put_i16(self.error_code);
         wire::put_nullable_string(writer, self.error_message.as_deref(), true)?;

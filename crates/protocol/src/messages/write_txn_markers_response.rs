@@ -2,9 +2,9 @@
 //!
 //! Written by `cargo xtask generate` from `declarations`: change it there.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
-use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields};
+use crate::wire::{self, DecodeError, EncodeError, Message, RawTaggedField, Reader, TaggedFields, Writer};
 
 /// The message: versions 1-2, all flexible.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,11 +29,11 @@ impl Message for WriteTxnMarkersResponse {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
         }
-        wire::put_array(writer, &self.markers, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.markers, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -65,9 +65,9 @@ impl WritableTxnMarkerResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         writer.put_i64(self.producer_id);
-        wire::put_array(writer, &self.topics, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.topics, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -100,9 +100,9 @@ impl WritableTxnMarkerTopicResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         wire::put_string(writer, &self.name, true)?;
-        wire::put_array(writer, &self.partitions, true, |writer, it| it.encode(writer, version))?;
+        wire::put_array(writer, &self.partitions, true, |writer, it| it.write(writer, version))?;
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
         Ok(())
     }
@@ -134,7 +134,7 @@ impl WritableTxnMarkerPartitionResult {
         Ok(message)
     }
 
-    fn encode(&self, writer: &mut BytesMut, _version: i16) -> Result<(), EncodeError> {
+    fn write(&self, writer: &mut Writer, _version: i16) -> Result<(), EncodeError> {
         writer.put_i32(self.partition_index);
         writer.put_i16(self.error_code);
         TaggedFields::default().write(writer, &self.unknown_tagged_fields)?;
