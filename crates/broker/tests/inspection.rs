@@ -21,6 +21,9 @@ use atonce_protocol::messages::describe_topic_partitions_request::{
 };
 use atonce_protocol::messages::describe_transactions_request::DescribeTransactionsRequest;
 use atonce_protocol::messages::find_coordinator_request::FindCoordinatorRequest;
+use atonce_protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
 use atonce_protocol::messages::list_groups_request::ListGroupsRequest;
 use atonce_protocol::messages::list_transactions_request::ListTransactionsRequest;
 use atonce_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
@@ -30,7 +33,10 @@ use atonce_protocol::messages::offset_fetch_request::{
 use atonce_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
-use raw_client::{RawClient, broker};
+use atonce_protocol::messages::write_txn_markers_request::{
+    WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest,
+};
+use raw_client::{RawClient, batch, broker, plain_batch};
 
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
@@ -110,6 +116,54 @@ async fn producer_of(client: &mut RawClient, producer: ProducerIdentity) -> Prod
     let response = client.call(0, &DescribeProducersRequest { topics: vec![topic], ..Default::default() }).await;
     let mut states = response.topics[0].partitions[0].active_producers.iter();
     states.find(|state| state.producer_id == producer.id.0).expect("it has written").clone()
+}
+
+/// `transaction.partition.verification.enable`: a writer of the older protocol that never added the partition to its transaction. No
+/// coordinator will ever end it there, so readers of what is committed wait until an administrator does.
+#[tokio::test]
+async fn a_batch_of_no_transaction_is_refused_and_without_verification_hangs_until_a_marker_is_written_by_hand() {
+    let broker = broker().await;
+    let mut client = RawClient::of(&broker);
+    client.create_topic("t", 2).await;
+    let producer = client.init(Some("late")).await;
+    let refused = client.produce(11, Some("late"), "t", 1, batch(producer, 0, true, &["x"])).await;
+    assert_eq!(ErrorCode::from_wire(refused.error_code), ErrorCode::TransactionAbortable);
+    set_for_all(&mut client, "transaction.partition.verification.enable", "false").await;
+    let taken = client.produce(11, Some("late"), "t", 1, batch(producer, 0, true, &["x"])).await;
+    assert_eq!((taken.error_code, taken.base_offset), (0, 0));
+    assert_eq!(client.produce(9, None, "t", 1, plain_batch(&["y"])).await.error_code, 0);
+    // Its coordinator knows of nothing to end, and ends nothing.
+    assert_eq!(client.end(4, "late", producer, false).await, Err(ErrorCode::InvalidTxnState));
+    assert_eq!(producer_of(&mut client, producer).await.current_txn_start_offset, 0);
+    assert_eq!(client.read("t", 1, true).await, [] as [&str; 0]);
+    let marker = WritableTxnMarker {
+        producer_id: producer.id.0,
+        producer_epoch: producer.epoch.0,
+        transaction_result: false,
+        topics: vec![WritableTxnMarkerTopic { name: "t".to_owned(), partition_indexes: vec![1], ..Default::default() }],
+        ..Default::default()
+    };
+    let written = client.call(1, &WriteTxnMarkersRequest { markers: vec![marker], ..Default::default() }).await;
+    assert_eq!(written.markers[0].topics[0].partitions[0].error_code, 0);
+    assert_eq!(producer_of(&mut client, producer).await.current_txn_start_offset, -1);
+    assert_eq!(client.read("t", 1, true).await, ["y"]);
+    // The newer protocol adds what it writes to, whatever is set.
+    let taken = client.append(Some("late"), producer, 1, "t", 1, &["z"]).await;
+    assert_eq!(taken, Ok(3));
+    client.end(5, "late", producer, true).await.expect("its coordinator knows of it");
+    assert_eq!(client.read("t", 1, true).await, ["y", "z"]);
+    set_for_all(&mut client, "transaction.partition.verification.enable", "true").await;
+    let producer = client.init(Some("late")).await;
+    let refused = client.produce(11, Some("late"), "t", 1, batch(producer, 0, true, &["w"])).await;
+    assert_eq!(ErrorCode::from_wire(refused.error_code), ErrorCode::TransactionAbortable);
+}
+
+async fn set_for_all(client: &mut RawClient, key: &str, value: &str) {
+    const BROKER: i8 = 4;
+    let change = AlterableConfig { name: key.to_owned(), value: Some(value.to_owned()), ..Default::default() };
+    let resource = AlterConfigsResource { resource_type: BROKER, configs: vec![change], ..Default::default() };
+    let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+    assert_eq!(client.call(1, &request).await.responses[0].error_code, 0, "{key}={value}");
 }
 
 #[tokio::test]

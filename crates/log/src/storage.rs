@@ -58,7 +58,8 @@ pub struct Appended {
     pub last_offset: Offset,
     /// It had been appended before; the offsets are those it has.
     pub duplicate: bool,
-    /// The time of append if the topic uses it (`message.timestamp.type=LogAppendTime`), else `NONE`.
+    /// The time of append if the topic uses it (`message.timestamp.type=LogAppendTime`), else `NONE`. Of a duplicate, the time of
+    /// the batch that it repeats.
     pub log_append_time: Timestamp,
     /// The partition's log start offset.
     pub log_start_offset: Offset,
@@ -285,8 +286,7 @@ impl<D: Disk> Storage<D> {
             .map_err(|refusal| AppendError::Producer { partition: partition.clone(), refusal })?;
         match verdict {
             Verdict::Duplicate(original) => {
-                let time = if self.is_log_append_time(slot) { original.timestamp } else { Timestamp::NONE };
-                Ok(self.appended(slot, original.base_offset(), original.last_offset, true, time))
+                Ok(self.appended(slot, original.base_offset(), original.last_offset, true, original.timestamp))
             }
             Verdict::Append => {
                 let space = match origin {

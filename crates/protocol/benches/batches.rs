@@ -32,7 +32,7 @@ fn main() {
         per_record("  build", || build(compression).len());
         per_record("  validate as a broker", || {
             let rules = ProducedRules { requires_keys: false, decompressed_bytes_max: 1 << 24 };
-            validate_produced(&bytes, rules).expect("valid").size_bytes()
+            validate_produced(&bytes, rules).expect("valid").batch.size_bytes()
         });
         per_record("  read", || {
             let batch = BatchView::new(&bytes).expect("a batch");

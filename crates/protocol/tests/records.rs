@@ -5,7 +5,7 @@ use atonce_kernel::{Outcome, ProducerIdentity, Sequence};
 use atonce_protocol::ErrorCode;
 use atonce_protocol::records::{
     BATCH_HEADER_BYTES, BatchBuilder, BatchOptions, BatchView, Compression, ProducedRules, RecordError, TimestampType,
-    batches, marker_batch, read_marker, record_bytes_max, set_base_offset, set_log_append_time,
+    batches, marker_batch, read_marker, record_bytes_max, renumber, set_base_offset, set_log_append_time,
     set_partition_leader_epoch, validate_produced,
 };
 use bytes::Bytes;
@@ -151,12 +151,72 @@ fn what_a_producer_may_not_send_is_refused_with_kafkas_code() {
         ("plain records said to be gzip", edited(21, &[0, 1]), ErrorCode::InvalidRecord),
         ("an offset of its own", edited(0, &100_i64.to_be_bytes()), ErrorCode::InvalidRecord),
         ("a record longer than the batch", edited(BATCH_HEADER_BYTES, &[0x7e]), ErrorCode::InvalidRecord),
-        ("two records of one offset", edited(BATCH_HEADER_BYTES + 12, &[0]), ErrorCode::InvalidRecord),
+        ("a second batch cut off in its records", [plain(), plain()[..70].to_vec()].concat(), ErrorCode::InvalidRecord),
+        ("a second batch cut off in its head", [plain(), plain()[..17].to_vec()].concat(), ErrorCode::InvalidRecord),
+        ("a message set of 2014 behind it", [plain(), edited(16, &[0])].concat(), ErrorCode::InvalidRecord),
+        ("seventeen bytes of nothing behind it", [plain(), vec![0; 17]].concat(), ErrorCode::CorruptMessage),
     ];
     for (what, bytes, code) in rows {
         let refused = validate_produced(&bytes, RULES).map(|_| ()).expect_err(what);
         assert_eq!(refused.error_code(), code, "{what}: {refused}");
     }
+}
+
+#[test]
+fn a_few_bytes_behind_the_batch_hold_no_record_and_are_left_out() {
+    let plain = batch_of(&["x", "y"], &BatchOptions::default());
+    for tail in 1..17 {
+        let bytes = [&plain[..], &plain[..tail]].concat();
+        let produced = validate_produced(&bytes, RULES).expect("taken");
+        assert_eq!((produced.batch.bytes(), produced.is_numbered), (&plain[..], true), "{tail} bytes");
+    }
+}
+
+/// Kafka numbers anew what is compressed, and takes the rest as it comes. A log in which two records have one offset is none.
+#[test]
+fn records_that_are_not_numbered_from_0_on_can_be_numbered_anew() {
+    for compression in codecs() {
+        let options = BatchOptions {
+            producer: ProducerIdentity::new(7, 3),
+            base_sequence: Sequence(40),
+            compression,
+            ..BatchOptions::default()
+        };
+        for numbers in [[3, 4], [0, 2], [5, 9]] {
+            let mut builder = BatchBuilder::default();
+            for (number, value) in numbers.into_iter().zip(["x", "y"]) {
+                builder
+                    .append_at(number, 1000 + i64::from(number), Some(b"k"), Some(value.as_bytes()), [])
+                    .expect("small");
+            }
+            let mut bytes = builder.finish(&options).expect("finishes").to_vec();
+            bytes[23..27].copy_from_slice(&1_i32.to_be_bytes());
+            let bytes = with_crc(bytes);
+            let produced = validate_produced(&bytes, RULES).expect("may be written");
+            assert!(!produced.is_numbered, "{numbers:?}");
+            let bytes = renumber(&produced.batch, 1 << 20).expect("numbered");
+            let again = validate_produced(&bytes, RULES).expect("may be written");
+            assert!(again.is_numbered, "{numbers:?}");
+            let (before, after) = (produced.batch.header(), again.batch.header());
+            assert_eq!(
+                (after.producer, after.base_sequence, after.records_count),
+                (before.producer, before.base_sequence, 2)
+            );
+            assert_eq!((again.batch.last_offset_delta(), after.attributes), (1, before.attributes));
+            let payload = again.batch.decompress(1 << 20).expect("unpacks");
+            let records: Vec<_> = again.batch.records_in(&payload).map(|it| it.expect("a record")).collect();
+            assert_eq!(records.iter().map(|it| it.value).collect::<Vec<_>>(), [Some(&b"x"[..]), Some(&b"y"[..])]);
+            assert_eq!(
+                records.iter().map(|it| it.timestamp).collect::<Vec<_>>(),
+                numbers.map(|it| 1000 + i64::from(it))
+            );
+        }
+    }
+    let mut bytes = batch_of(&["x", "y"], &BatchOptions::default());
+    bytes[BATCH_HEADER_BYTES + 12] = 0;
+    let bytes = with_crc(bytes);
+    let produced = validate_produced(&bytes, RULES).expect("two records of one offset");
+    assert!(!produced.is_numbered);
 }
 
 #[test]
@@ -227,7 +287,7 @@ proptest! {
         let bytes = builder.finish(&BatchOptions::default()).expect("finishes");
         prop_assert_eq!(bytes.len(), size);
         let batch = validate_produced(&bytes, RULES).expect("valid");
-        let read: Vec<Given> = batch.records().expect("plain").map(|record| {
+        let read: Vec<Given> = batch.batch.records().expect("plain").map(|record| {
             let record = record.expect("a record");
             let headers = record.headers().map(|it| (it.key.to_vec(), it.value.map(<[u8]>::to_vec))).collect();
             (record.timestamp, record.key.map(<[u8]>::to_vec), record.value.map(<[u8]>::to_vec), headers)

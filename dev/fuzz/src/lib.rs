@@ -22,7 +22,7 @@ use atonce_log::{
 };
 use atonce_protocol::records::{
     BATCH_HEADER_BYTES, BatchBuilder, BatchOptions, BatchView, Compression, ProducedRules, batches as batches_of,
-    read_marker, recompress, set_log_append_time, validate_produced,
+    read_marker, recompress, renumber, set_log_append_time, validate_produced,
 };
 use atonce_protocol::{AnyRequest, AnyResponse, ApiKey, Reader, frame};
 use atonce_streams_core::store::StorePosition;
@@ -136,7 +136,14 @@ pub fn batches(data: &[u8]) {
             record.headers().for_each(|it| drop(it.key_text()));
         }
     }
-    let _ = validate_produced(&bytes, ProducedRules { requires_keys: mode & 4 != 0, decompressed_bytes_max: LIMIT });
+    let rules = ProducedRules { requires_keys: mode & 4 != 0, decompressed_bytes_max: LIMIT };
+    if let Ok(produced) = validate_produced(&bytes, rules)
+        && let Ok(numbered) = renumber(&produced.batch, LIMIT)
+    {
+        let again = validate_produced(&numbered, rules).expect("numbered anew it may be written as before");
+        assert!(again.is_numbered);
+        assert_eq!(again.batch.records_count(), produced.batch.records_count());
+    }
 }
 
 /// Any bytes as what clients and streams read besides messages: what members of a group tell each other, and what stands in a store, a change

@@ -145,9 +145,31 @@ fn run(
     for (partition, code) in verdicts.unwrap_or_default() {
         by_topic.entry(partition.topic).or_default().insert(partition.partition, code);
     }
+    if request.verify_only {
+        return each_once(&request.topics, |topic, partition| {
+            by_topic.get(topic).and_then(|codes| codes.get(&partition)).copied().unwrap_or(refused)
+        });
+    }
     results(&request.topics, |topic, partition| {
         by_topic.get(topic).and_then(|codes| codes.get(&partition)).copied().unwrap_or(refused)
     })
+}
+
+/// A verdict for each partition, once, however often it was named: so is the answer to who wants to know, and not to add.
+fn each_once(
+    topics: &[AddPartitionsToTxnTopic],
+    verdict: impl Fn(&str, i32) -> ErrorCode,
+) -> Vec<AddPartitionsToTxnTopicResult> {
+    let mut asked: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
+    for topic in topics.iter().filter(|topic| !topic.partitions.is_empty()) {
+        asked.entry(&topic.name).or_default().extend(&topic.partitions);
+    }
+    let once = |(name, partitions): (&str, BTreeSet<i32>)| AddPartitionsToTxnTopic {
+        name: name.to_owned(),
+        partitions: partitions.into_iter().collect(),
+        ..Default::default()
+    };
+    results(&asked.into_iter().map(once).collect::<Vec<_>>(), verdict)
 }
 
 /// A verdict for each partition, in the order of the question.

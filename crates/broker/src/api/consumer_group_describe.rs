@@ -24,7 +24,7 @@ fn handle(
     mut request: ConsumerGroupDescribeRequest,
     reply: Reply<ConsumerGroupDescribeResponse>,
 ) {
-    super::without_repetition(&mut request.group_ids, String::clone);
+    super::with_few_repetitions(&mut request.group_ids, String::clone);
     let groups: Vec<Described> = request.group_ids.iter().map(|id| describe(engine, &GroupId::from(id))).collect();
     let mut response = consumer::wire::describe_response(&groups);
     if request.include_authorized_operations {

@@ -4,6 +4,8 @@
 //!
 //! - 1: none. 2: flexible.
 
+use std::collections::BTreeMap;
+
 use atonce_kernel::TopicPartition;
 use atonce_log::DeleteRecordsError;
 use atonce_protocol::messages::delete_records_request::DeleteRecordsRequest;
@@ -20,30 +22,32 @@ pub(super) const API: Api =
     Api { key: ApiKey::DeleteRecords, versions: 0..=2, run: |incoming| incoming.on_engine(handle) };
 
 fn handle(engine: &mut Engine, call: &Call, request: DeleteRecordsRequest, reply: Reply<DeleteRecordsResponse>) {
-    let topics = request
-        .topics
+    // Of a partition that is named twice the last offset counts. A topic of which nothing is asked has no place in the answer.
+    let mut asked: BTreeMap<String, BTreeMap<i32, i64>> = BTreeMap::new();
+    for topic in request.topics.into_iter().filter(|topic| !topic.partitions.is_empty()) {
+        let partitions = topic.partitions.iter().map(|it| (it.partition_index, it.offset));
+        asked.entry(topic.name).or_default().extend(partitions);
+    }
+    let topics = asked
         .into_iter()
-        // A topic of which nothing is asked has no place in the answer.
-        .filter(|topic| !topic.partitions.is_empty())
-        .map(|topic| DeleteRecordsTopicResult {
-            partitions: topic
-                .partitions
-                .iter()
-                .map(|asked| {
-                    let partition = TopicPartition::new(topic.name.as_str(), asked.partition_index);
-                    let (code, low_watermark) = match delete(engine, call, &partition, asked.offset) {
+        .map(|(name, partitions)| DeleteRecordsTopicResult {
+            partitions: partitions
+                .into_iter()
+                .map(|(partition_index, offset)| {
+                    let partition = TopicPartition::new(name.as_str(), partition_index);
+                    let (code, low_watermark) = match delete(engine, call, &partition, offset) {
                         Ok(low_watermark) => (ErrorCode::None, low_watermark),
                         Err(code) => (code, -1),
                     };
                     DeleteRecordsPartitionResult {
-                        partition_index: asked.partition_index,
+                        partition_index,
                         low_watermark,
                         error_code: code.to_i16(),
                         ..Default::default()
                     }
                 })
                 .collect(),
-            name: topic.name,
+            name,
             ..Default::default()
         })
         .collect();

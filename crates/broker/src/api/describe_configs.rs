@@ -68,8 +68,8 @@ fn broker_entries(values: Values<'_>) -> Vec<Entry> {
 }
 
 /// What was set for all brokers while they ran, and nothing else.
-fn default_broker_entries(dynamic: &Dynamic) -> Vec<Entry> {
-    let given = dynamic.configs(Owner::Broker, "");
+fn default_broker_entries(values: Values<'_>) -> Vec<Entry> {
+    let given = values.for_all();
     let entry = |(name, value): (&String, &String)| {
         let key = find(BROKER_KEYS, name).ok()?;
         let standing = Standing { name: key.name, value: value.clone(), source: Source::DynamicDefaultBroker };
@@ -102,7 +102,7 @@ fn owned_entries(keys: &'static [Key], given: &Configs, source: Source, values: 
 
 async fn handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
     let DescribeConfigsRequest { mut resources, include_synonyms, include_documentation, .. } = request;
-    super::without_repetition(&mut resources, |resource| (resource.resource_type, resource.resource_name.clone()));
+    super::with_few_repetitions(&mut resources, |resource| (resource.resource_type, resource.resource_name.clone()));
     let dynamic = call.shared.dynamic.get();
     let results = resources
         .into_iter()
@@ -144,7 +144,7 @@ fn entries(call: &Call, dynamic: &Dynamic, resource: &DescribeConfigsResource) -
             let topic = topics.by_name(name).ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, ""))?;
             Ok(topic_entries(values, &topic.configs))
         }
-        BROKER if name.is_empty() => Ok(default_broker_entries(dynamic)),
+        BROKER if name.is_empty() => Ok(default_broker_entries(values)),
         BROKER => {
             check_broker(settings, name, "Broker", " or empty string,")?;
             Ok(broker_entries(values))

@@ -21,7 +21,7 @@ pub(super) const API: Api =
 pub(super) const ALL_GROUP_OPERATIONS: i32 = 0b1101_0100_1000;
 
 fn handle(engine: &mut Engine, call: &Call, mut request: DescribeGroupsRequest, reply: Reply<DescribeGroupsResponse>) {
-    super::without_repetition(&mut request.groups, String::clone);
+    super::with_few_repetitions(&mut request.groups, String::clone);
     let groups: Vec<DescribedGroup> =
         request.groups.iter().map(|group| describe(engine, call.version, &GroupId::from(group))).collect();
     let mut response = wire::describe_groups_response(&groups);

@@ -1,7 +1,5 @@
 //! DescribeProducers (key 61), version 0: what partitions know of their producers, for those who look for hanging transactions.
 
-use std::collections::BTreeSet;
-
 use atonce_kernel::TopicPartition;
 use atonce_protocol::messages::describe_producers_request::DescribeProducersRequest;
 use atonce_protocol::messages::describe_producers_response::{
@@ -23,9 +21,9 @@ fn handle(
     reply: Reply<DescribeProducersResponse>,
 ) {
     let mut topics = request.topics;
-    let mut seen = BTreeSet::new();
+    let mut asked = super::FewRepetitions::default();
     for topic in &mut topics {
-        topic.partition_indexes.retain(|index| seen.insert((topic.name.clone(), *index)));
+        topic.partition_indexes.retain(|index| asked.lets_in((topic.name.clone(), *index)));
     }
     let topics = topics
         .into_iter()

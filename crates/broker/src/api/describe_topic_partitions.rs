@@ -55,6 +55,9 @@ async fn handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describe
             continue;
         };
         let begin = if name == first_topic { usize::try_from(first_partition).unwrap_or(0) } else { 0 };
+        // Behind the greatest number Kafka's arithmetic begins anew, and its cursor leads nowhere. Nobody has such partitions.
+        let begin_and_room = i32::try_from(begin).ok().zip(i32::try_from(room).ok());
+        let wrapped = begin_and_room.map(|(begin, room)| begin.wrapping_add(room)).filter(|end| *end < 0);
         let page: Vec<_> = topic.partitions.iter().skip(begin).take(room).collect();
         let next = begin + page.len();
         room -= page.len();
@@ -84,8 +87,8 @@ async fn handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describe
             topic_authorized_operations: ALL_TOPIC_OPERATIONS,
             ..Default::default()
         });
-        if next < topic.partitions.len() {
-            let partition_index = i32::try_from(next).unwrap_or(i32::MAX);
+        let next_partition = if next < topic.partitions.len() { i32::try_from(next).ok() } else { wrapped };
+        if let Some(partition_index) = next_partition {
             response.next_cursor = Some(Cursor { topic_name: name, partition_index, ..Default::default() });
             break;
         }

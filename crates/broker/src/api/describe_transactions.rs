@@ -21,7 +21,7 @@ fn handle(
     mut request: DescribeTransactionsRequest,
     reply: Reply<DescribeTransactionsResponse>,
 ) {
-    super::without_repetition(&mut request.transactional_ids, String::clone);
+    super::with_few_repetitions(&mut request.transactional_ids, String::clone);
     let transaction_states = request.transactional_ids.into_iter().map(|id| describe(engine, id)).collect();
     engine.answer(reply, DescribeTransactionsResponse { transaction_states, ..Default::default() });
 }

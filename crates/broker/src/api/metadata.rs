@@ -1,7 +1,7 @@
 //! Metadata (key 3), versions 0 to 13: the node, and topics with their partitions.
 //!
-//! A topic that is not there is made, when the client lets us and `auto.create.topics.enable` does too; unlike Kafka the
-//! answer already has it.
+//! A topic that is not there is made, when the client lets us and `auto.create.topics.enable` does too. The answer is
+//! UNKNOWN_TOPIC_OR_PARTITION all the same, as Kafka's, which makes it afterwards; here the next question finds it.
 //!
 //! - 0: an empty list means all topics. 1: null does, an empty list means none; controller. 2: cluster id.
 //! - 4: the client may forbid that topics are made. 5: offline replicas. 7: leader epochs. 8: authorised operations.
@@ -92,9 +92,8 @@ fn refuse_nothing() -> MetadataResponse {
 }
 
 async fn by_name(call: &Call, name: String, may_create: bool, operations: i32) -> MetadataResponseTopic {
-    let find = || call.shared.directory.topics().by_name(&name).map(|topic| describe(call, topic, operations));
-    if let Some(found) = find() {
-        return found;
+    if let Some(topic) = call.shared.directory.topics().by_name(&name) {
+        return describe(call, topic, operations);
     }
     let missing = |code: ErrorCode| MetadataResponseTopic {
         error_code: code.to_i16(),
@@ -114,9 +113,8 @@ async fn by_name(call: &Call, name: String, may_create: bool, operations: i32) -
         move |engine| engine.create_topic_by_itself(&name)
     });
     match made.await {
-        Some(Ok(())) => find().unwrap_or_else(|| missing(ErrorCode::UnknownTopicOrPartition)),
         Some(Err(code)) => missing(code),
-        None => missing(ErrorCode::UnknownTopicOrPartition),
+        Some(Ok(())) | None => missing(ErrorCode::UnknownTopicOrPartition),
     }
 }
 

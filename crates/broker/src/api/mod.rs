@@ -357,6 +357,36 @@ fn without_repetition<T, K: Ord>(asked: &mut Vec<T>, name: impl Fn(&T) -> K) {
     asked.retain(|thing| seen.insert(name(thing)));
 }
 
+/// How often one request may name what it has named before, and be told of it again, as Kafka tells. (The bound is ours.)
+const REPEATED_MAX: usize = 100;
+
+/// Of what one request asks for again and again, the first hundred repetitions.
+struct FewRepetitions<K> {
+    seen: std::collections::BTreeSet<K>,
+    repeated: usize,
+}
+
+impl<K> Default for FewRepetitions<K> {
+    fn default() -> Self {
+        Self { seen: std::collections::BTreeSet::new(), repeated: 0 }
+    }
+}
+
+impl<K: Ord> FewRepetitions<K> {
+    /// Whether what is asked for next is answered.
+    fn lets_in(&mut self, name: K) -> bool {
+        let is_new = self.seen.insert(name);
+        self.repeated += usize::from(!is_new);
+        is_new || self.repeated <= REPEATED_MAX
+    }
+}
+
+/// Leaves [few repetitions](FewRepetitions).
+fn with_few_repetitions<T, K: Ord>(asked: &mut Vec<T>, name: impl Fn(&T) -> K) {
+    let mut few = FewRepetitions::default();
+    asked.retain(|thing| few.lets_in(name(thing)));
+}
+
 /// What is named more than once: each of it is refused once, whatever stands in either.
 fn named_twice<K: Ord + Clone>(names: impl Iterator<Item = K>) -> std::collections::BTreeSet<K> {
     let mut seen = std::collections::BTreeSet::new();
@@ -393,6 +423,14 @@ fn close(reason: String) -> PendingAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_repetitions_a_hundred_are_left_and_of_others_all() {
+        let mut asked: Vec<u32> = (0..500).chain(std::iter::repeat_n(7, 500)).chain(500..501).collect();
+        with_few_repetitions(&mut asked, u32::clone);
+        assert_eq!((asked.len(), asked.last()), (601, Some(&500)));
+        assert_eq!(asked.iter().filter(|it| **it == 7).count(), 101);
+    }
 
     #[test]
     fn apis_stand_in_the_order_of_their_keys_once_each() {

@@ -17,7 +17,8 @@ use atonce_protocol::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
 use atonce_protocol::records::{
-    BatchView, Compression, ProducedRules, RecordError, RecordView, recompress, validate_produced,
+    BatchView, Compression, ProducedBatch, ProducedRules, RecordError, RecordView, recompress, renumber,
+    validate_produced,
 };
 use atonce_protocol::wire::{Message as _, Reader};
 use atonce_protocol::{ApiKey, ErrorCode};
@@ -204,7 +205,7 @@ fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes
     let rules = ProducedRules { requires_keys: false, decompressed_bytes_max: decompressed_bytes_max(topic) };
     let judged_by_the_log =
         |refused: Refused| Refused { log_start_offset: found.reader.watermarks().log_start_offset, ..refused };
-    let batch = validate_produced(&bytes, rules).map_err(|error| {
+    let ProducedBatch { batch, is_numbered } = validate_produced(&bytes, rules).map_err(|error| {
         let refused = Refused::from(Refusal::new(code_of(&error), error.to_string()));
         // Up to version 6 the compression is looked at before: zstd is not allowed there.
         let is_told_before = call.version < 7 && matches!(error, RecordError::UnknownCompression { .. });
@@ -220,17 +221,27 @@ fn check_batch(call: &Call, topic: &Topic, partition: i32, records: Option<Bytes
     check_timestamps(topic, &batch).map_err(judged_by_the_log)?;
     let (producer, base_sequence, is_transactional) =
         (batch.producer(), batch.base_sequence(), batch.is_transactional());
-    let packed_anew = match topic.settings.compression {
-        Some(asked) if batch.compression() != Ok(asked) => Some(pack_anew(topic, &batch, asked)?),
-        Some(_) | None => None,
+    let bytes = if is_numbered { bytes.slice(..batch.size_bytes()) } else { number_anew(topic, &batch)? };
+    let bytes = match topic.settings.compression {
+        Some(asked) if batch.compression() != Ok(asked) => pack_anew(topic, &bytes, asked)?,
+        Some(_) | None => bytes,
     };
-    let bytes = packed_anew.unwrap_or(bytes);
     Ok(PreparedBatch { bytes, producer, base_sequence, is_transactional })
 }
 
+/// The batch with its records numbered from 0 on. Kafka does so where they are compressed, for the sake of old clients, and serves others
+/// with the numbers they came with: two records of one offset.
+fn number_anew(topic: &Topic, batch: &BatchView<'_>) -> Result<Bytes, Refusal> {
+    let bytes = renumber(batch, decompressed_bytes_max(topic))
+        .map_err(|error| Refusal::new(error.error_code(), error.to_string()))?;
+    check_size(topic, bytes.len())?;
+    Ok(bytes)
+}
+
 /// The batch as the topic wants it compressed. What was small enough before may have grown.
-fn pack_anew(topic: &Topic, batch: &BatchView<'_>, compression: Compression) -> Result<Bytes, Refusal> {
-    let bytes = recompress(batch, compression, decompressed_bytes_max(topic))
+fn pack_anew(topic: &Topic, batch: &Bytes, compression: Compression) -> Result<Bytes, Refusal> {
+    let bytes = BatchView::new(batch)
+        .and_then(|batch| recompress(&batch, compression, decompressed_bytes_max(topic)))
         .map_err(|error| Refusal::new(error.error_code(), error.to_string()))?;
     check_size(topic, bytes.len())?;
     Ok(bytes)
@@ -392,8 +403,14 @@ fn verify(engine: &mut Engine, version: i16, prepared: &Prepared) -> Guards {
         }
         producer = batch.producer;
         let now = engine.now;
-        match engine.storage().start_verification(partition, producer, batch.base_sequence, rules, now) {
-            Some(Verification::Needed(guard)) => asked.push((partition.clone(), guard)),
+        let verification = engine.storage().start_verification(partition, producer, batch.base_sequence, rules, now);
+        match verification {
+            Some(Verification::Needed(guard)) if adds || engine.verifies_transactions() => {
+                asked.push((partition.clone(), guard))
+            }
+            Some(Verification::Needed(guard)) => {
+                guards.insert(partition.clone(), Ok(Some(guard)));
+            }
             Some(Verification::NotNeeded) => {
                 guards.insert(partition.clone(), Ok(None));
             }

@@ -255,6 +255,12 @@ pub(crate) const BROKER_KEYS: &[Key] = &[
         "Kept for tools: a transaction is aborted when its time is up, not at the next look.",
     ),
     key("transaction.max.timeout.ms", POSITIVE, "900000", "Longest transaction a producer may ask for."),
+    dynamic(key(
+        "transaction.partition.verification.enable",
+        ValueKind::Boolean,
+        "true",
+        "Whether writers of the older protocol are asked about at their coordinator. Without, a batch that comes late can hang.",
+    )),
     kept(key("transaction.state.log.min.isr", POSITIVE, "1", "Kept: one node keeps one copy.")),
     key(
         "transaction.state.log.num.partitions",

@@ -24,7 +24,7 @@ pub(crate) use listeners::{HostAndPort, parse as parse_listeners};
 pub(crate) use properties_file::parse as parse_properties;
 pub(crate) use topic_keys::{TOPIC_KEYS, TopicKey};
 pub(crate) use topic_settings::TopicSettings;
-pub(crate) use values::{Source, Standing, Values};
+pub(crate) use values::{MIN_INSYNC_REPLICAS, Source, Standing, Values};
 
 /// What a value has to look like.
 #[derive(Clone, Copy, Debug, PartialEq)]

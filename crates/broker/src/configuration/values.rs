@@ -27,6 +27,10 @@ pub(crate) struct Standing {
     pub(crate) source: Source,
 }
 
+/// Set for all brokers from the beginning on, as in Kafka's clusters, where it guards elections (KIP-966): so for one broker it cannot be
+/// set, and for all of them not be removed.
+pub(crate) const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
+
 /// What was set in one place, by name.
 type Layer<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -56,6 +60,14 @@ impl<'a> Values<'a> {
         dynamic.or_else(|| self.settings.properties.given(name))
     }
 
+    /// What was set for every node while it runs.
+    pub(crate) fn for_all(&self) -> Configs {
+        let mut all = self.all.clone();
+        let least = self.settings.properties.given(MIN_INSYNC_REPLICAS).unwrap_or("1");
+        all.entry(MIN_INSYNC_REPLICAS.to_owned()).or_insert_with(|| least.to_owned());
+        all
+    }
+
     /// All that was set for a broker's key or one that means the same, the strongest first, as Kafka lists it: from the first
     /// that has the name asked for.
     pub(crate) fn synonyms(&self, name: &'static str) -> Vec<Standing> {
@@ -66,9 +78,10 @@ impl<'a> Values<'a> {
             .map_or_else(|| vec![name], |synonyms| synonyms.iter().map(|(name, _)| *name).collect());
         let given = |name: &str| self.settings.properties.given(name).map(str::to_owned);
         let default = |name: &str| find(BROKER_KEYS, name).ok().and_then(|key| key.default).map(str::to_owned);
+        let all = self.for_all();
         let layers: [(Source, Layer<'_>); 4] = [
             (Source::DynamicBroker, &|name| self.own.get(name).cloned()),
-            (Source::DynamicDefaultBroker, &|name| self.all.get(name).cloned()),
+            (Source::DynamicDefaultBroker, &|name| all.get(name).cloned()),
             (Source::StaticBroker, &given),
             (Source::Default, &default),
         ];

@@ -3,7 +3,9 @@
 //! **What it does not know**: the wire's numbers for what is to be done; files.
 
 use super::{Engine, Refusal};
-use crate::configuration::{BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, Key, Values, find, find_topic_key};
+use crate::configuration::{
+    BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, Key, MIN_INSYNC_REPLICAS, Values, find, find_topic_key,
+};
 use crate::dynamic::{Configs, Owner};
 use crate::topic_name;
 use atonce_protocol::ErrorCode;
@@ -69,7 +71,8 @@ impl Engine {
     pub(crate) fn configs(&self, owner: &ConfigOwner) -> Configs {
         match owner {
             ConfigOwner::Topic(name) => self.topic(name).map(|topic| topic.configs).unwrap_or_default(),
-            other => {
+            ConfigOwner::AllBrokers => Values::new(&self.settings, &self.dynamic()).for_all(),
+            other @ (ConfigOwner::Broker | ConfigOwner::Group(_) | ConfigOwner::ClientMetrics(_)) => {
                 let (kind, name) = self.place(other);
                 self.dynamic().configs(kind, &name).clone()
             }
@@ -103,7 +106,21 @@ impl Engine {
     ) -> Result<(), Refusal> {
         match owner {
             ConfigOwner::Topic(name) => return self.set_topic_configs(name, configs, validate_only),
-            ConfigOwner::Broker | ConfigOwner::AllBrokers => check_broker_configs(&configs)?,
+            ConfigOwner::Broker => {
+                check_broker_configs(&configs)?;
+                let is_set = configs.contains_key(MIN_INSYNC_REPLICAS);
+                if is_set && !self.configs(owner).contains_key(MIN_INSYNC_REPLICAS) {
+                    let message = format!("{MIN_INSYNC_REPLICAS} is set for all brokers, and not for one.");
+                    return Err(Refusal::new(ErrorCode::InvalidConfig, message));
+                }
+            }
+            ConfigOwner::AllBrokers => {
+                check_broker_configs(&configs)?;
+                if !configs.contains_key(MIN_INSYNC_REPLICAS) {
+                    let message = format!("{MIN_INSYNC_REPLICAS} is set for all brokers, and cannot be removed.");
+                    return Err(Refusal::new(ErrorCode::InvalidConfig, message));
+                }
+            }
             ConfigOwner::Group(_) => self.check_group_configs(&configs)?,
             ConfigOwner::ClientMetrics(_) => check_client_metrics_configs(&configs)?,
         }

@@ -671,6 +671,14 @@ impl Engine {
         self.storage.keep_free(value.and_then(|text| text.trim().parse().ok()).unwrap_or(0));
     }
 
+    /// Whether a write of the older protocol needs its coordinator's word that the partition is in the transaction.
+    pub(crate) fn verifies_transactions(&self) -> bool {
+        let dynamic = self.dynamic();
+        let key = find(BROKER_KEYS, "transaction.partition.verification.enable").ok();
+        let value = key.and_then(|key| Values::new(&self.settings, &dynamic).value(key));
+        !value.is_some_and(|text| text.trim().eq_ignore_ascii_case("false"))
+    }
+
     /// What it says of itself.
     pub(crate) fn numbers(&self) -> EngineNumbers {
         let (mut groups, mut group_members_max) = (BTreeMap::<_, (usize, usize)>::new(), 0);

@@ -106,10 +106,12 @@ pub fn join_group(request: &JoinGroupRequest, version: i16, caller: &Caller<'_>)
     }
 }
 
-/// The answer to JoinGroup. Until version 6 a protocol that there is not is empty text, not null.
+/// The answer to JoinGroup. Until version 6 a protocol that there is not is empty text, from version 7 on one without a name is null.
 #[must_use]
 pub fn join_group_response(reply: &Result<Joined, JoinRefused>, version: i16) -> JoinGroupResponse {
-    let name = |protocol: Option<String>| if version < 7 { Some(protocol.unwrap_or_default()) } else { protocol };
+    let name = |protocol: Option<String>| {
+        if version < 7 { Some(protocol.unwrap_or_default()) } else { protocol.filter(|name| !name.is_empty()) }
+    };
     match reply {
         Ok(joined) => JoinGroupResponse {
             generation_id: joined.generation,

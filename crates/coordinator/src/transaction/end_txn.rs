@@ -18,7 +18,8 @@ impl TransactionCoordinator {
     /// Retry: the same request again is answered from state.
     /// Refuses: `InvalidRequest` for an empty id; `InvalidProducerIdMapping`; `ProducerFenced` if the epoch is neither
     ///   current nor, in v2, the one just retired; `InvalidTxnState` if it ended the other way, or there is nothing to
-    ///   end; `ConcurrentTransactions` while markers are owed.
+    ///   end; `ConcurrentTransactions` while markers are owed. In v2 the last two are also said to the epoch before the
+    ///   current one, whatever retired it, as Kafka does; success is not.
     /// Source: KIP-98 (states), KIP-588 (codes), KIP-890 part 2 (the epoch rises with every end).
     pub(super) fn end_txn(&self, context: &Context, request: &EndTxn) -> Decision<Self> {
         let answer = |answer| Decision::reply(context.waiter, Reply::EndTxn(answer));
@@ -71,6 +72,7 @@ fn judge_v1(transaction: &Transaction, request: &EndTxn) -> Result<Verdict, Erro
 fn judge_v2(transaction: &Transaction, request: &EndTxn) -> Result<Verdict, ErrorCode> {
     let is_current = request.producer == transaction.producer;
     let is_retry = Some(request.producer) == transaction.retired_by_end();
+    let is_one_before = request.producer.epoch.0.checked_add(1) == Some(transaction.producer.epoch.0);
     if request.producer.id != transaction.producer.id && !is_retry {
         return Err(ErrorCode::InvalidProducerIdMapping);
     }
@@ -87,6 +89,15 @@ fn judge_v2(transaction: &Transaction, request: &EndTxn) -> Result<Verdict, Erro
             Outcome::Abort => Ok(Verdict::Ends),
             Outcome::Commit => Err(ErrorCode::InvalidTxnState),
         },
+        // Kafka takes every epoch that is one less for one that its end retired. So it tells a producer that was fenced by
+        // its successor how *that* one's transaction ended: as a refusal here too, but never as success, nor with the
+        // successor's epoch, under which both would write.
+        State::Prepared { outcome, .. } | State::Complete { outcome, .. }
+            if is_one_before && outcome != request.outcome =>
+        {
+            Err(ErrorCode::InvalidTxnState)
+        }
+        State::Prepared { .. } if is_one_before => Err(ErrorCode::ConcurrentTransactions),
         State::Empty | State::Ongoing { .. } | State::Prepared { .. } | State::Complete { .. } => {
             Err(ErrorCode::ProducerFenced)
         }

@@ -308,7 +308,7 @@ impl<'a> BatchView<'a> {
 }
 
 /// The length of the batch at the front of `bytes`, its head included, after a look at length and format.
-fn batch_bytes(bytes: &[u8]) -> Result<usize, RecordError> {
+pub(super) fn batch_bytes(bytes: &[u8]) -> Result<usize, RecordError> {
     /// Formats 0 and 1: offset, size, checksum, magic, attributes.
     const OLD_HEADER_BYTES: usize = 14;
     let truncated = RecordError::Truncated { needed: BATCH_HEADER_BYTES, found: bytes.len() };

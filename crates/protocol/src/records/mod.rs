@@ -28,8 +28,8 @@ pub use build::{BatchBuilder, BatchOptions, record_bytes_max};
 pub use compress::Compression;
 pub use marker::{Marker, MarkerError, marker_batch, read_marker};
 pub use recompress::recompress;
-pub use rewrite::rewrite_batch;
-pub use validate::{ProducedRules, validate_produced};
+pub use rewrite::{renumber, rewrite_batch};
+pub use validate::{ProducedBatch, ProducedRules, validate_produced};
 
 use crate::ErrorCode;
 

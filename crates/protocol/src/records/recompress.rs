@@ -65,7 +65,7 @@ mod tests {
             let view = BatchView::new(&batch).expect("a batch");
             for to in all {
                 let bytes = recompress(&view, to, 1 << 20).expect("recompressed");
-                let again = validate_produced(&bytes, rules).expect("a good batch");
+                let again = validate_produced(&bytes, rules).expect("a good batch").batch;
                 assert_eq!(again.compression(), Ok(to));
                 assert_eq!(&*again.decompress(1 << 20).expect("unpacks"), plain.payload(), "{from} to {to}");
                 let mut header = *again.header();

@@ -1,8 +1,8 @@
-//! What compaction makes of a batch: the same one with fewer records.
+//! A batch written anew: by compaction, with fewer records; for a producer that numbered its records otherwise, with their right numbers.
 //!
 //! **What it does not know**: which records go, and why.
 //!
-//! Offsets stay: the base offset and the last one, records or not, because sequences and positions are counted by them.
+//! In a compaction offsets stay: the base offset and the last one, records or not, because sequences and positions are counted by them.
 
 use bytes::Bytes;
 
@@ -53,6 +53,18 @@ pub fn rewrite_batch(
         header.last_offset_delta,
         keeps_max_timestamp.then_some(header.max_timestamp),
     )
+}
+
+/// `batch` with its records numbered 0, 1, 2 … in their order, compressed as it was.
+///
+/// Errors: records that cannot be read, or unpacked to at most `limit` bytes; a codec that is left out of this build.
+pub fn renumber(batch: &BatchView<'_>, limit: usize) -> Result<Bytes, RecordError> {
+    let payload = batch.decompress(limit)?;
+    let mut records = batch.records_in(&payload).collect::<Result<Vec<_>, _>>()?;
+    for (record, number) in records.iter_mut().zip(0..) {
+        record.offset_delta = number;
+    }
+    rewrite_batch(batch, &records, None)
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! What a broker demands of a batch that a client sends: exactly one, whole, consistent, and of a kind that
 //! clients may write. The order of the checks is Kafka's, because clients see the first that fails.
 //!
-//! Stricter than Apache Kafka 4.4 in two places: bytes of a second, torn batch are refused (there they are dropped), and so are
-//! records whose offsets do not count from 0 in steps of 1 (there they are not looked at unless they are compressed).
+//! Stricter than Apache Kafka 4.4 in two places, where that would lose records or show aborted ones: a second batch that is cut off is
+//! refused (there it is dropped, and the producer told that all is well), and so is a transactional batch that names no producer (there
+//! no abort ever reaches it).
 
+use super::batch::batch_bytes;
 use super::{BatchView, RecordError};
 
 /// What depends on the topic, and on the version of the request.
@@ -15,15 +17,31 @@ pub struct ProducedRules {
     pub decompressed_bytes_max: usize,
 }
 
+/// A batch that may be written.
+#[derive(Clone, Copy, Debug)]
+pub struct ProducedBatch<'a> {
+    /// It, without what may follow it.
+    pub batch: BatchView<'a>,
+    /// Whether its records are numbered 0, 1, 2 …. If not, they are to be numbered anew ([`renumber`](super::renumber)) before they
+    /// are written: two records of one offset, or none of another, is what a log never has.
+    pub is_numbered: bool,
+}
+
 /// Reads all of `bytes`, which a client sent as the records of one partition, and returns the one batch.
-pub fn validate_produced(bytes: &[u8], rules: ProducedRules) -> Result<BatchView<'_>, RecordError> {
+pub fn validate_produced(bytes: &[u8], rules: ProducedRules) -> Result<ProducedBatch<'_>, RecordError> {
     let batch = BatchView::new(bytes)?;
     let base_offset = batch.base_offset();
     let not_allowed = |what| Err(RecordError::NotAllowed { base_offset, what });
     // A length that is too short is told by the checksum before it is told by what seems to follow.
     batch.validate()?;
-    if batch.size_bytes() != bytes.len() {
-        return not_allowed("something follows it, and a partition gets one batch at a time");
+    match bytes.get(batch.size_bytes()..).map(batch_bytes) {
+        // Fewer bytes than say how long a batch is, and of what format: there is no record in them. As Kafka does.
+        None | Some(Err(RecordError::Truncated { .. })) => {}
+        // A message set of the past counts as a batch here.
+        Some(Ok(_) | Err(RecordError::OldMagic { .. })) => {
+            return not_allowed("something follows it, and a partition gets one batch at a time");
+        }
+        Some(Err(error)) => return Err(error),
     }
     if base_offset != 0 {
         return not_allowed("its base offset is not 0, and only a log gives offsets");
@@ -43,16 +61,15 @@ pub fn validate_produced(bytes: &[u8], rules: ProducedRules) -> Result<BatchView
     if batch.is_transactional() && !batch.producer().id.is_some() {
         return not_allowed("it is transactional and names no producer");
     }
+    let mut is_numbered = true;
     let payload = batch.decompress(rules.decompressed_bytes_max)?;
     for (record, index) in batch.records_in(&payload).zip(0..) {
         let record = record?;
         let malformed = |what| Err(RecordError::MalformedRecord { base_offset, index, what });
-        if record.offset_delta != index {
-            return malformed("its offset does not follow the one before it");
-        }
+        is_numbered &= record.offset_delta == index;
         if rules.requires_keys && record.key.is_none() {
             return malformed("it has no key, and the topic is compacted");
         }
     }
-    Ok(batch)
+    Ok(ProducedBatch { batch, is_numbered })
 }

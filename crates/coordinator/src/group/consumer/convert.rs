@@ -31,7 +31,8 @@ use crate::shard::{Context, Decision};
 ///
 /// Refuses with `GroupIdNotFound`: if the policy does not allow it, for what are no consumers, for more members than the group may
 ///   have, for members whose protocol cannot be read, or has data of an assignor of their own, which would be lost. With
-///   `CoordinatorLoadInProgress` before the first generation has begun: then nobody knows yet what the members agree on.
+///   `UnknownServerError` before the first generation has begun: then nobody knows yet what the members agree on, and Kafka's code
+///   fails inside.
 pub(super) fn upgrade<'a>(
     shard: &'a GroupCoordinator,
     context: &'a Context,
@@ -52,8 +53,8 @@ pub(super) fn upgrade<'a>(
         return refuse("the group size exceeds the consumer group maximum size");
     }
     let Some(protocol) = classic.protocol.as_deref() else {
-        let message = format!("Group {id} has not begun its first generation yet. Try again.");
-        return Err(Refused::new(ErrorCode::CoordinatorLoadInProgress, message));
+        let message = format!("Group {id} has not begun its first generation yet. Join again when it has.");
+        return Err(Refused::new(ErrorCode::UnknownServerError, message));
     };
     let mut members = Vec::with_capacity(classic.members.len());
     for (member_id, member) in &classic.members {
