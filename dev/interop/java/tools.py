@@ -300,6 +300,32 @@ def try_transactions(tools):
     holder.wait()
 
 
+def try_a_hanging_transaction(tools):
+    topic, transactional_id = tools.topic("hanging"), tools.name("hangs")
+    verification = "transaction.partition.verification.enable"
+
+    def writes():
+        return tools.world.call("HangingTransaction", tools.address, transactional_id, topic).strip()
+
+    def hanging():
+        found = table(tools.on("TransactionsCommand", "find-hanging", "--topic", topic, "--max-transaction-timeout", 0))
+        return [(row["Topic"], row["Partition"], row["StartOffset"]) for row in found]
+
+    tools.expect("with verification", "TRANSACTION_ABORTABLE", writes())
+    alter = ("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-default")
+    tools.on(*alter, "--add-config", f"{verification}=false")
+    try:
+        until("it is taken", lambda: writes() == "0", 60)
+    finally:
+        tools.on(*alter, "--delete-config", verification)
+    tools.write(topic, "behind it")
+    # The tool does not count minutes that have only begun.
+    until("it is found", lambda: hanging() == [(topic, "0", "0")], 150)
+    tools.expect("aborted", "", tools.on("TransactionsCommand", "abort", "--topic", topic, "--partition", 0, "--start-offset", 0))
+    tools.expect("nothing hangs", [], hanging())
+    tools.expect("what is committed", ["behind it"], tools.committed(topic, 1))
+
+
 def try_performance(tools):
     topic = tools.topic("performance", 2)
     printed = tools.on("ProducerPerformance", "--topic", topic, "--num-records", 3000, "--record-size", 100, "--throughput", -1,
