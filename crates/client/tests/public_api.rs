@@ -1,8 +1,14 @@
-//! What users of this crate can name, kept as a text: a change of it is seen in the review, and is a decision.
+//! What users of this crate can name, kept as a text: a change of it is seen in the review, and is a decision. And what they
+//! could name in the version before (`testdata/public_api_VERSION.txt`, a copy that is made when a version is released): it may go
+//! or change only in a version that says so by its number.
+//!
+//! What a text cannot see: a bound of a generic that became narrower in another place, a trait that a type implements no longer
+//! (`impl … for` is not in it), a new variant of an enum that users match whole.
 //!
 //! `ATONCE_REGENERATE=1 cargo test -p atonce-client --test public_api` writes it anew. It is read off the sources line by
 //! line, as `cargo fmt` leaves them; what other crates of ours add stands there as `pub use`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -149,4 +155,72 @@ fn the_public_api_is_what_its_text_says() {
         "the public API has changed: {different:?}; if that is meant, say so in CHANGELOG.md and write the text anew with \
          ATONCE_REGENERATE=1"
     );
+}
+
+/// Items, and members with the item they belong to; in which file they stand is nobody's concern.
+fn promises(text: &str) -> BTreeSet<(&str, &str)> {
+    let mut header = "";
+    let mut found = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if line.starts_with(' ') {
+            found.insert((header, line.trim()));
+        } else {
+            header = line;
+            found.insert((line, ""));
+        }
+    }
+    found
+}
+
+/// Whether a program made for one version may be given the other: Cargo's rule.
+fn is_compatible(one: &str, other: &str) -> bool {
+    let leading = |version: &str| {
+        let mut numbers = version.split('.').map(|number| number.parse::<u64>().expect("a version has numbers"));
+        let (major, minor) = (numbers.next(), numbers.next());
+        (major, if major == Some(0) { minor } else { None })
+    };
+    leading(one) == leading(other)
+}
+
+/// What a version took away though its number says that it took nothing.
+fn broken<'old>(old: (&str, &'old str), new: (&str, &str)) -> Vec<(&'old str, &'old str)> {
+    if !is_compatible(old.0, new.0) {
+        return Vec::new();
+    }
+    let still = promises(new.1);
+    promises(old.1).into_iter().filter(|it| !still.contains(it)).collect()
+}
+
+#[test]
+fn what_could_be_named_goes_only_in_a_version_that_says_so() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+    let now = fs::read_to_string(folder.join("public_api.txt")).expect("is there");
+    let mut versions = 0;
+    for entry in fs::read_dir(&folder).expect("can be read") {
+        let path = entry.expect("is an entry").path();
+        let name = path.file_stem().and_then(|name| name.to_str()).expect("is text");
+        let Some(version) = name.strip_prefix("public_api_") else { continue };
+        versions += 1;
+        let old = fs::read_to_string(&path).expect("can be read");
+        let broken = broken((version, &old), (env!("CARGO_PKG_VERSION"), &now));
+        assert_eq!(
+            broken,
+            [],
+            "users of {version} can name this no longer: keep it, or raise the version in Cargo.toml (0.x: the second number) and \
+             keep a new testdata/public_api_VERSION.txt; while {version} itself is not released, its text may change with it"
+        );
+    }
+    assert!(versions > 0, "the text of a version is kept");
+}
+
+#[test]
+fn what_is_gone_is_found_unless_the_version_says_so() {
+    let old = "# a.rs\n\npub struct A\n    pub x: i32\npub fn f()\n";
+    let moved = "# b.rs\n\npub fn f()\npub struct A\n    pub x: i32\n    pub y: i32\n";
+    assert_eq!(broken(("0.1.0", old), ("0.1.1", moved)), []);
+    let changed = "# a.rs\n\npub struct A\n    pub x: i64\npub fn f()\n";
+    assert_eq!(broken(("0.1.0", old), ("0.1.1", changed)), [("pub struct A", "pub x: i32")]);
+    assert_eq!(broken(("0.1.0", old), ("0.2.0", changed)), []);
+    assert_eq!(broken(("1.1.0", old), ("1.2.0", "pub struct A\n    pub x: i32\n")), [("pub fn f()", "")]);
+    assert_eq!(broken(("1.1.0", old), ("2.0.0", "")), []);
 }

@@ -1,9 +1,8 @@
-//! A cluster whose brokers are killed and come back one after the other, under load: leaders, coordinators of transactions
-//! and of groups move, and every record counts once.
+//! A cluster whose brokers are stopped or killed and come back one after the other, under load: leaders, coordinators of
+//! transactions and of groups move, and every record counts once.
 //!
 //! On three nodes of Apache Kafka, if `ATONCE_TEST_KAFKA` names the folder that `dev/interop/kafka start --nodes 3 --data
-//! FOLDER` was given, and `ATONCE_TEST_BOOTSTRAP_SERVERS` their addresses; nothing is tested without them. The nodes that are
-//! killed are all three, or those that `ATONCE_TEST_KAFKA_KILLED` names (`2`, `3 1`).
+//! FOLDER` was given, and `ATONCE_TEST_BOOTSTRAP_SERVERS` their addresses; nothing is tested without them.
 
 mod world;
 
@@ -12,10 +11,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use atonce_client::{ConsumerRecord, CooperativeStickyAssignor, Position, ProducerRecord, TopicPartition};
+use atonce_client::admin::PartitionDescription;
+use atonce_client::{ConsumerRecord, CooperativeStickyAssignor, Position, ProducerRecord, TopicName, TopicPartition};
 use world::World;
 
 const PARTITIONS: i32 = 6;
+
+/// What befalls the nodes, one after the other: a rolling restart of all three, of which two do not say good-bye.
+const BLOWS: [(&str, u32); 3] = [("kill", 1), ("stop", 2), ("kill", 3)];
+
+/// How long the cluster may take to be whole, and the work to go on: it takes some seconds, on a busy machine many.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// How much is done between two blows: the work goes on with a node less, too.
+const STEP: u32 = 300;
 
 fn number(record: &ConsumerRecord) -> u32 {
     std::str::from_utf8(&record.value().expect("has a value")).expect("is text").parse().expect("is a number")
@@ -30,8 +39,56 @@ async fn kafka(what: &'static str, node: u32, folder: String) {
     assert!(status.await.expect("does not panic").expect("can be run").success(), "{what} of node {node}");
 }
 
+/// Waits until all partitions, those of the coordinators' logs too, are as `is_so` says.
+async fn until_all(world: &World, what: &str, is_so: impl Fn(&PartitionDescription) -> bool) {
+    let mut others = Vec::new();
+    let waiting = async {
+        loop {
+            let listed = world.client.admin().list_topics().await;
+            let names: Vec<TopicName> = listed.iter().flatten().map(|topic| topic.name.clone()).collect();
+            let described = world.client.admin().describe_topics(&names).await.unwrap_or_default();
+            let count = described.values().filter(|topic| topic.is_ok()).count();
+            others.clear();
+            for (name, topic) in described {
+                let partitions = topic.map(|topic| topic.partitions).unwrap_or_default();
+                others.extend(partitions.iter().filter(|it| !is_so(it)).map(|it| format!("{name}-{}", it.partition)));
+            }
+            if !names.is_empty() && count == names.len() && others.is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let is_done = tokio::time::timeout(LIMIT, waiting).await.is_ok();
+    assert!(is_done, "{what}: not after {LIMIT:?}: {others:?}");
+}
+
+/// Every replica is in step: the next blow meets no second one that is not over.
+async fn until_all_are_in_step(world: &World) {
+    let is_in_step = |it: &PartitionDescription| it.leader >= 0 && it.in_sync_replicas.len() == it.replicas.len();
+    until_all(world, "in step", is_in_step).await;
+}
+
+/// Others lead, and coordinate, what a node that is down did.
+async fn until_others_lead(world: &World, down: u32) {
+    let down = i32::try_from(down).expect("fits");
+    until_all(world, "led by others", |it| it.leader >= 0 && it.leader != down).await;
+}
+
+/// Waits until so much more is done.
+async fn until_done(what: &str, done: &AtomicU32) {
+    let goal = done.load(Ordering::Relaxed) + STEP;
+    let waiting = async {
+        while done.load(Ordering::Relaxed) < goal {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let is_done = tokio::time::timeout(LIMIT, waiting).await.is_ok();
+    assert!(is_done, "{what}: the work stands still at {} of {goal}", done.load(Ordering::Relaxed));
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn brokers_that_are_killed_one_after_the_other_cost_no_record_and_repeat_none() {
+async fn a_rolling_restart_of_all_brokers_under_load_costs_no_record_and_repeats_none() {
     let Ok(folder) = std::env::var("ATONCE_TEST_KAFKA") else { return };
     let world = World::new().await;
     let (input, output) = (world.topic("in", PARTITIONS).await, world.topic("out", PARTITIONS).await);
@@ -58,16 +115,18 @@ async fn brokers_that_are_killed_one_after_the_other_cost_no_record_and_repeat_n
 
     // Two loops that share the work.
     let mut loops = Vec::new();
+    let copied = Arc::new(AtomicU32::new(0));
     for place in 0..2 {
         let work = world.client.read_process_write(world.name("loop")).instance(place.to_string());
         let work = work.from([input.clone()]).consumer(|consumer| {
             let consumer = consumer.assignor(Arc::new(CooperativeStickyAssignor)).batch_records_max(100);
             consumer.heartbeat_interval(Duration::from_millis(500)).session_timeout(Duration::from_secs(20))
         });
-        let to = output.clone();
+        let (to, copied) = (output.clone(), Arc::clone(&copied));
         loops.push(tokio::spawn(work.run(move |batch, output| {
-            let to = to.clone();
+            let (to, copied) = (to.clone(), Arc::clone(&copied));
             async move {
+                copied.fetch_add(u32::try_from(batch.len()).expect("fits"), Ordering::Relaxed);
                 for record in batch {
                     let copy = ProducerRecord::to(to.clone()).partition(record.partition()).value(record.value());
                     output.send(copy).await?;
@@ -77,14 +136,16 @@ async fn brokers_that_are_killed_one_after_the_other_cost_no_record_and_repeat_n
         })));
     }
 
-    let killed = std::env::var("ATONCE_TEST_KAFKA_KILLED").unwrap_or_else(|_| "1 2 3".to_owned());
-    for node in killed.split_whitespace().map(|node| node.parse().expect("a node is a number")) {
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        kafka("kill", node, folder.clone()).await;
-        tokio::time::sleep(Duration::from_secs(3)).await;
+    until_done("before any blow", &copied).await;
+    for (what, node) in BLOWS {
+        until_all_are_in_step(&world).await;
+        kafka(what, node, folder.clone()).await;
+        until_others_lead(&world, node).await;
+        until_done(&format!("{what} {node}"), &copied).await;
         kafka("restart", node, folder.clone()).await;
+        until_done(&format!("restart {node}"), &copied).await;
     }
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    until_all_are_in_step(&world).await;
     done.store(true, Ordering::Relaxed);
     writer.await.expect("the writer does not fail");
 
