@@ -1,8 +1,8 @@
 //! A cluster whose brokers are stopped or killed and come back one after the other, under load: leaders, coordinators of
 //! transactions and of groups move, and every record counts once.
 //!
-//! On three nodes of Apache Kafka, if `ATONCE_TEST_KAFKA` names the folder that `dev/interop/kafka start --nodes 3 --data
-//! FOLDER` was given, and `ATONCE_TEST_BOOTSTRAP_SERVERS` their addresses; nothing is tested without them.
+//! On three nodes of Apache Kafka, which `dev/interop/on-three-nodes FOLDER cargo test …` starts: `ATONCE_TEST_KAFKA` names
+//! their folder, `ATONCE_TEST_BOOTSTRAP_SERVERS` their addresses. Nothing is tested without them.
 
 mod world;
 
