@@ -6,6 +6,7 @@ mod raw_client;
 use atonce_broker::Broker;
 use atonce_protocol::messages::fetch_request::{FetchPartition, FetchRequest};
 use atonce_protocol::messages::fetch_response::FetchResponse;
+use atonce_protocol::records::batches;
 use bytes::Bytes;
 use raw_client::{RawClient, broker, fetch_request, plain_batch};
 use tokio::net::TcpStream;
@@ -13,7 +14,8 @@ use tokio::net::TcpStream;
 /// Of each partition but the last, so many batches are in files.
 const BATCHES_IN_FILES: usize = 40;
 
-/// Three partitions with large batches in files, and one with a small batch; in the second, one more in memory.
+/// Three partitions with large batches in files, and one with a small batch; in the second, one more in memory; in the third,
+/// an aborted transaction and one that is open.
 async fn filled() -> Broker {
     let broker = broker().await;
     let mut client = RawClient::of(&broker);
@@ -25,6 +27,12 @@ async fn filled() -> Broker {
         }
     }
     client.produce(9, None, "t", 3, plain_batch(&["alone"])).await;
+    let large = "y".repeat(30_000);
+    let aborted = client.init(Some("aborted")).await;
+    client.append(Some("aborted"), aborted, 0, "t", 2, &[&large]).await.expect("appended");
+    client.end(5, "aborted", aborted, false).await.expect("aborted");
+    let open = client.init(Some("open")).await;
+    client.append(Some("open"), open, 0, "t", 2, &[&large]).await.expect("appended");
     broker.shutdown().await.expect("stopped");
     broker.restart().await.expect("restarted");
     RawClient::of(&broker).produce(9, None, "t", 1, plain_batch(&["in memory"])).await;
@@ -74,6 +82,33 @@ async fn an_answer_from_files_is_the_answer_from_memory_byte_for_byte() {
         }
     }
     assert!(answers_with_files > 20, "{answers_with_files}: few of these answers are large enough to come from files");
+}
+
+#[tokio::test]
+async fn nothing_of_an_open_transaction_is_sent_to_readers_of_committed_data() {
+    let broker = filled().await;
+    let mut client = over_tcp(&broker).await;
+    // Two records a batch, then one record that was aborted, and its marker.
+    let aborted_offset = 2 * i64::try_from(BATCHES_IN_FILES).expect("few");
+    let (mut position, mut told) = (0, Vec::new());
+    loop {
+        let answer = client.call(12, &of_all([0, 0, position, 0], 1 << 20)).await;
+        let data = &answer.responses[0].partitions[2];
+        assert_eq!((data.last_stable_offset, data.high_watermark), (aborted_offset + 2, aborted_offset + 3));
+        let aborted = data.aborted_transactions.as_ref().expect("a list");
+        told.extend(aborted.iter().map(|it| it.first_offset));
+        match batches(data.records.as_ref().expect("records")).last() {
+            Some(last) => position = last.expect("whole").last_offset() + 1,
+            None => break,
+        }
+    }
+    assert_eq!(position, aborted_offset + 2, "all before the open transaction, and nothing of it");
+    told.dedup();
+    assert_eq!(told, [aborted_offset]);
+    let mut of_the_rest = of_all([0, 0, aborted_offset + 2, 0], 1 << 20);
+    assert_eq!(records(&client.call(12, &of_the_rest).await)[2], Bytes::new());
+    of_the_rest.isolation_level = 0;
+    assert!(records(&client.call(12, &of_the_rest).await)[2].len() > 30_000, "who reads uncommitted data gets it");
 }
 
 #[tokio::test]
