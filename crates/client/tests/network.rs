@@ -589,3 +589,58 @@ async fn a_leader_of_an_epoch_that_never_was_does_not_stop_its_partition() {
     assert_eq!(values.expect("it is not stopped"), ["0", "1", "2"]);
     assert_eq!(told.load(Relaxed), 2);
 }
+
+// --- bytes in flight ---
+
+/// KAFKA-19012: records are given up while they are being written to a slow connection, and others are sent at once. What comes to a topic is what was sent
+/// to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_that_time_out_while_they_are_sent_come_to_no_other_topic() {
+    const TOPICS: usize = 4;
+    let world = World::new().await;
+    let proxy = proxy(&world, Protocol::Asked).await;
+    let client = client(&proxy).await;
+    let mut topics = Vec::new();
+    for index in 0..TOPICS {
+        topics.push(world.topic(&format!("slow-{index}"), 1).await);
+    }
+    let producer = client.producer().delivery_timeout(Duration::from_millis(250)).batch_bytes_max(8 * 1024);
+    let producer = producer.start().await.expect("starts");
+    // All topics are known before it gets slow.
+    for topic in &topics {
+        producer
+            .send(ProducerRecord::to(topic.clone()).value(topic.as_str()))
+            .await
+            .expect("is taken")
+            .await
+            .expect("is there");
+    }
+    proxy.set_weather(Weather { bytes_per_second: Some(60_000), ..Weather::default() });
+    let mut given_up = 0;
+    let started = Instant::now();
+    while given_up < 8 {
+        assert!(started.elapsed() < Duration::from_secs(60), "{given_up} given up");
+        let mut deliveries = Vec::new();
+        for number in 0..48 {
+            let topic = &topics[number % TOPICS];
+            let value = format!("{topic}/").repeat(4000 / (topic.as_str().len() + 1));
+            deliveries.extend(producer.send(ProducerRecord::to(topic.clone()).value(value)).await.ok());
+        }
+        for delivery in deliveries {
+            given_up += usize::from(delivery.await.is_err());
+        }
+    }
+    proxy.set_weather(Weather::default());
+    drop(producer);
+    for topic in &topics {
+        let places = [(TopicPartition::new(topic.clone(), 0), atonce_client::Position::Earliest)];
+        let mut reader = world.consumer().assign(places).await.expect("starts");
+        let end = world.settled_end(topic).await;
+        while reader.position(&TopicPartition::new(topic.clone(), 0)).is_none_or(|position| position < end) {
+            for record in reader.next_batch().await.expect("reads").expect("is not stopped") {
+                let value = world::text(&record);
+                assert!(value.split('/').all(|part| part.is_empty() || part == topic.as_str()), "{topic}: {value}");
+            }
+        }
+    }
+}

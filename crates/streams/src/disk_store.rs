@@ -11,6 +11,9 @@
 //!   (`stores.untrusted-1`), else the store (`stores.untrusted/<task>.<store>`, the last one of each, with the reason in a file beside it). Every block has the
 //!   engine's checksum, every position ours.
 //!
+//! - **An engine that has given up is opened anew.** It refuses all writes of the process once its work in the background has failed. Whoever opens it next reads
+//!   every store first.
+//!
 //! Layout: a keyspace `<task>.<store>` for each store; key `0x00 "position"`: the [`StorePosition`]; keys `0x01 ‖ key`: the entries.
 //! The engine takes keys up to 65,535 bytes, and Kafka's may be longer: see [`long_keys`].
 
@@ -18,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -49,6 +53,8 @@ pub struct DiskEngine {
     gate: Arc<Mutex<()>>,
     /// What was found wrong when it was opened, until someone asks.
     set_aside: Arc<Mutex<SetAsides>>,
+    /// Its work in the background has failed, and from then on it refuses all writes.
+    has_failed: Arc<AtomicBool>,
 }
 
 /// A store that was not to be trusted.
@@ -77,6 +83,12 @@ pub struct OpenError {
     pub path: PathBuf,
     /// Why.
     pub source: fjall::Error,
+}
+
+impl OpenError {
+    pub(crate) fn is_in_use(&self) -> bool {
+        matches!(self.source, fjall::Error::Locked)
+    }
 }
 
 impl DiskEngine {
@@ -111,7 +123,13 @@ impl DiskEngine {
                 }
             }
         };
-        let engine = Self { path, database, gate: Arc::default(), set_aside: Arc::new(Mutex::new(set_asides)) };
+        let engine = Self {
+            path,
+            database,
+            gate: Arc::default(),
+            set_aside: Arc::new(Mutex::new(set_asides)),
+            has_failed: Arc::default(),
+        };
         engine.check_if_suspect();
         Ok(engine)
     }
@@ -186,6 +204,11 @@ impl DiskEngine {
         &self.path
     }
 
+    /// Whether it has given up: it writes nothing more, and can only be opened anew.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn open_store(&self, task: TaskId, store: &str) -> Result<DiskStore, StoreError> {
         let failed = |source: fjall::Error| self.engine_error(store, source);
         let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES_MAX);
@@ -254,6 +277,7 @@ impl DiskEngine {
         if matches!(source, fjall::Error::Poisoned) {
             // The next life looks for the reason. If not even that can be written, it fails in the same way again, and is heard again.
             let _ = std::fs::write(self.suspect_marker(), "");
+            self.has_failed.store(true, Ordering::Relaxed);
         }
         StoreError::Engine { store, source: Box::new(source) }
     }

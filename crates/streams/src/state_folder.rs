@@ -9,7 +9,8 @@
 //!                              stores.untrusted…, stores.suspect    see there too
 //! ```
 //!
-//! Invariant: a store is open in one worker at most. It moves by value: the next owner waits until it was given back.
+//! Invariants: a store is open in one worker at most. It moves by value: the next owner waits until it was given back. An engine that has given up is
+//! opened anew once all stores on disk have been given back, and not before: two would write into one folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
@@ -24,13 +25,16 @@ use atonce_streams_core::TaskId;
 use atonce_streams_core::store::{MemoryStore, StateStore, StoreEngine, StoreError};
 use atonce_streams_core::task::NeededStore;
 
-use crate::disk_store::{DiskEngine, SetAside};
+use crate::disk_store::{DiskEngine, OpenError, SetAside};
 use crate::error::Error;
 
 pub(crate) struct StateFolder {
     process_id: String,
     former_workers: usize,
-    disk: DiskEngine,
+    /// Where the stores on disk lie.
+    stores_path: PathBuf,
+    /// `None` after it could not be opened anew.
+    disk: Mutex<Option<DiskEngine>>,
     stores: Mutex<Stores>,
     opened: Instant,
     /// Dropped last: with it goes the lock.
@@ -41,7 +45,8 @@ pub(crate) struct StateFolder {
 struct Stores {
     /// Stores in memory between two owners.
     in_memory: BTreeMap<(TaskId, String), Box<dyn StateStore>>,
-    in_use: BTreeSet<(TaskId, String)>,
+    /// Those that somebody has, and whether they lie on disk.
+    in_use: BTreeMap<(TaskId, String), bool>,
     /// Stores that were found damaged when they were taken.
     set_aside: BTreeMap<(TaskId, String), SetAside>,
     /// Since when nobody here has a task that somebody had.
@@ -79,7 +84,8 @@ impl StateFolder {
         Ok(Self {
             process_id,
             former_workers,
-            disk,
+            stores_path: stores,
+            disk: Mutex::new(Some(disk)),
             stores: Mutex::new(Stores::default()),
             opened: Instant::now(),
             _lock: lock,
@@ -97,55 +103,71 @@ impl StateFolder {
 
     /// Keeps the number of workers, for the next life.
     pub(crate) fn write_workers(&self, workers: usize) -> Result<(), Error> {
-        let path = self.disk.path().parent().unwrap_or(Path::new("."));
+        let path = self.stores_path.parent().unwrap_or(Path::new("."));
         write_line(path, "workers", &workers.to_string())
             .map_err(|source| Error::StateFolder { path: path.to_owned(), source })
     }
 
     /// The tasks whose stores lie here.
     pub(crate) fn stored_tasks(&self) -> BTreeSet<TaskId> {
-        self.disk.stored_tasks()
+        self.disk().as_ref().map(DiskEngine::stored_tasks).unwrap_or_default()
     }
 
-    /// Takes a store for a task; `None` while another worker has it.
+    /// Takes a store for a task; `None` while another worker has it, or has one of an engine that has given up: they give them back, and it is opened
+    /// anew.
     pub(crate) fn try_take(
         &self,
         task: TaskId,
         needed: &NeededStore,
     ) -> Option<Result<Box<dyn StateStore>, StoreError>> {
         let key = (task, needed.name.clone());
-        if !self.stores().in_use.insert(key.clone()) {
+        let mut stores = self.stores();
+        if stores.in_use.contains_key(&key) {
             return None;
         }
-        let opened = if needed.is_persistent {
-            self.open_on_disk(task, &needed.name)
+        let taken = if needed.is_persistent {
+            self.living_engine(&stores)?
+                .map_err(|error| StoreError::Engine { store: needed.name.clone(), source: error.into() })
+                .and_then(|engine| open_on_disk(engine, &mut stores, task, &needed.name))
         } else {
-            let kept = self.stores().in_memory.remove(&key);
-            Ok(kept.unwrap_or_else(|| Box::new(MemoryStore::default())))
+            Ok(stores.in_memory.remove(&key).unwrap_or_else(|| Box::new(MemoryStore::default())))
         };
-        if opened.is_err() {
-            self.stores().in_use.remove(&key);
+        if taken.is_ok() {
+            stores.in_use.insert(key, needed.is_persistent);
         }
-        Some(opened)
+        Some(taken)
     }
 
-    /// One that is damaged where it is looked at first is set aside at once.
-    fn open_on_disk(&self, task: TaskId, store: &str) -> Result<Box<dyn StateStore>, StoreError> {
-        match self.disk.clone().open(task, store) {
-            Err(damaged @ StoreError::Damaged { .. }) => {
-                let reason = damaged.to_string();
-                let kept = self.disk.set_aside_store(task, store, &reason)?;
-                self.stores().set_aside.insert((task, store.to_owned()), SetAside { reason, kept });
-                self.disk.clone().open(task, store)
+    /// The engine; opened anew if it has given up and nobody has a store of it any more.
+    fn living_engine(&self, stores: &Stores) -> Option<Result<DiskEngine, OpenError>> {
+        let mut disk = self.disk();
+        if disk.as_ref().is_some_and(DiskEngine::has_failed) {
+            if stores.in_use.values().any(|is_persistent| *is_persistent) {
+                return None;
             }
-            opened => opened,
+            tracing::warn!("the stores in {} are opened anew: their engine had given up", self.stores_path.display());
+            // Its last handle: it lets go of the folder.
+            *disk = None;
         }
+        if let Some(engine) = &*disk {
+            return Some(Ok(engine.clone()));
+        }
+        match DiskEngine::open(&self.stores_path) {
+            // Somebody looks at it for a moment still.
+            Err(error) if error.is_in_use() => None,
+            opened => Some(opened.map(|engine| disk.insert(engine).clone())),
+        }
+    }
+
+    /// Whether the engine has given up. Who has a store of it gives it back, or nobody can open it anew.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.disk().as_ref().is_some_and(DiskEngine::has_failed)
     }
 
     /// What was set aside of a store that was taken just now, or when the folder was opened: told once.
     pub(crate) fn take_set_aside(&self, task: TaskId, store: &str) -> Option<SetAside> {
         let now = self.stores().set_aside.remove(&(task, store.to_owned()));
-        now.or_else(|| self.disk.take_set_aside(task, store))
+        now.or_else(|| self.disk().as_ref()?.take_set_aside(task, store))
     }
 
     /// Sets aside what a taken store holds, and opens it anew. The old handle must be dropped by the caller. Says where the old one lies.
@@ -155,11 +177,12 @@ impl StateFolder {
         needed: &NeededStore,
         reason: &str,
     ) -> Result<(Box<dyn StateStore>, Option<PathBuf>), StoreError> {
-        if !needed.is_persistent {
+        // Whoever has a store on disk has it from an engine that is there.
+        let Some(mut disk) = self.disk().clone().filter(|_| needed.is_persistent) else {
             return Ok((Box::new(MemoryStore::default()), None));
-        }
-        let kept = self.disk.set_aside_store(task, &needed.name, reason)?;
-        Ok((self.disk.clone().open(task, &needed.name)?, kept))
+        };
+        let kept = disk.set_aside_store(task, &needed.name, reason)?;
+        Ok((disk.open(task, &needed.name)?, kept))
     }
 
     /// Gives a store back, for its next owner in this process.
@@ -178,23 +201,46 @@ impl StateFolder {
     /// Throws away the stores of tasks that nobody here has had for `delay`: another process has them, and their change logs have
     /// everything. Returns how many stores that were.
     pub(crate) fn clean(&self, delay: Duration) -> Result<u64, StoreError> {
+        let Some(disk) = self.disk().clone().filter(|disk| !disk.has_failed()) else { return Ok(0) };
         let mut deleted = 0;
-        for task in self.stored_tasks() {
+        for task in disk.stored_tasks() {
             // The lock is held while a task is deleted, so that it is not taken in between.
             let mut stores = self.stores();
             let idle_since = stores.idle_since.get(&task).copied().unwrap_or(self.opened);
-            if stores.in_use.iter().any(|(user, _)| *user == task) || idle_since.elapsed() < delay {
+            if stores.in_use.keys().any(|(user, _)| *user == task) || idle_since.elapsed() < delay {
                 continue;
             }
-            deleted += self.disk.delete_task(task)?;
+            deleted += disk.delete_task(task)?;
             stores.in_memory.retain(|(owner, _), _| *owner != task);
             stores.idle_since.remove(&task);
         }
         Ok(deleted)
     }
 
+    fn disk(&self) -> MutexGuard<'_, Option<DiskEngine>> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn stores(&self) -> MutexGuard<'_, Stores> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One that is damaged where it is looked at first is set aside at once.
+fn open_on_disk(
+    mut disk: DiskEngine,
+    stores: &mut Stores,
+    task: TaskId,
+    store: &str,
+) -> Result<Box<dyn StateStore>, StoreError> {
+    match disk.open(task, store) {
+        Err(damaged @ StoreError::Damaged { .. }) => {
+            let reason = damaged.to_string();
+            let kept = disk.set_aside_store(task, store, &reason)?;
+            stores.set_aside.insert((task, store.to_owned()), SetAside { reason, kept });
+            disk.open(task, store)
+        }
+        opened => opened,
     }
 }
 

@@ -28,7 +28,7 @@ use crate::internal_topics::Topics;
 use crate::partition_time;
 use crate::restore::Restoration;
 use crate::state::WorkerState;
-use crate::worker::{Shared, Worker, measured};
+use crate::worker::{Shared, Worker, blocking, measured};
 use crate::writer::Writer;
 
 /// How long another worker of the process may take to give a store back. (It has not yet heard that the group went on without it. Two that waited for
@@ -278,7 +278,7 @@ impl Worker {
         let mut engines = BTreeMap::new();
         let stores = Task::stores_of(topology, id, surroundings);
         for needed in &stores {
-            match self.shared.folder.try_take(id, needed) {
+            match blocking(|| self.shared.folder.try_take(id, needed)) {
                 Some(Ok(engine)) => {
                     engines.insert(needed.name.clone(), engine);
                 }

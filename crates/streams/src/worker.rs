@@ -28,6 +28,7 @@ use atonce_client::{
 use atonce_kernel::{GroupInstanceId, Offset, Outcome, Timestamp, TopicName, TopicPartition, TransactionalId};
 use atonce_streams_core::assignment::Instruction;
 use atonce_streams_core::commit::{CommitMachine, Event, Settlement, Step};
+use atonce_streams_core::store::StoreError;
 use atonce_streams_core::task::{ChangelogEnd, NeededStore};
 use atonce_streams_core::topology::InternalTopicKind;
 use atonce_streams_core::{Guarantee, OutputRecord, SourceRecord, StateStore, Task, TaskError, TaskId};
@@ -291,7 +292,7 @@ impl Worker {
                 continue;
             }
             self.clean();
-            self.look();
+            self.look()?;
             self.take_some().await?;
             if !self.is_paused {
                 if self.punctuate().await? {
@@ -908,11 +909,12 @@ impl Worker {
     }
 
     /// Now and then, looks up what is not counted as it happens: lags, what waits, what was asked of stores.
-    fn look(&mut self) {
+    fn look(&mut self) -> Result<(), WorkerError> {
         if self.looked_at.elapsed() < LOOK_INTERVAL {
-            return;
+            return Ok(());
         }
         self.looked_at = Instant::now();
+        self.give_failed_stores_back()?;
         for (id, task) in &self.tasks {
             let Some(numbers) = self.task_numbers.get(id) else { continue };
             let counts = task.counts();
@@ -935,6 +937,24 @@ impl Worker {
             task.for_each_store(|store, counts, uncommitted_bytes| {
                 numbers.store_seen(store, counts, uncommitted_bytes)
             });
+        }
+        Ok(())
+    }
+
+    /// The engine of all stores has given up, as another worker may have met before this one has written anything: it ends as that one does, and whoever
+    /// comes next opens them anew.
+    fn give_failed_stores_back(&self) -> Result<(), WorkerError> {
+        if !self.shared.folder.has_failed() {
+            return Ok(());
+        }
+        let (topology, surroundings) = (&self.topics.topology, &self.topics.surroundings);
+        let mut stores = self.tasks.keys().flat_map(|id| Task::stores_of(topology, *id, surroundings));
+        match stores.find(|needed| needed.is_persistent) {
+            None => Ok(()),
+            Some(needed) => {
+                let source = Box::from("the engine of this process's stores has given up, and is opened anew");
+                Err(StoreError::Engine { store: needed.name, source }.into())
+            }
         }
     }
 

@@ -87,12 +87,23 @@ impl World {
     }
 
     async fn process(&self, servers: &str, gate: &Arc<Gate>, state: &tempfile::TempDir) -> Application {
+        self.process_of(1, servers, gate, state).await
+    }
+
+    async fn process_of(
+        &self,
+        workers: usize,
+        servers: &str,
+        gate: &Arc<Gate>,
+        state: &tempfile::TempDir,
+    ) -> Application {
         Application::builder(self.cluster.name("app"), topology(&self.cluster, gate))
             .bootstrap_servers(servers)
             .commit_interval(Duration::from_millis(20))
             .session_timeout(Duration::from_secs(20))
             // What is held at the gate is not to be aborted for it.
             .transaction_timeout(Duration::from_secs(120))
+            .workers(workers)
             .state_dir(state.path())
             .start()
             .await
@@ -270,4 +281,35 @@ async fn tasks_whose_owner_was_killed_while_it_gave_them_up_do_not_stay_with_nob
     for process in [stays, slow, comes] {
         process.close().await.unwrap();
     }
+}
+
+/// KAFKA-14419: members that missed a division, and those who had something to give up, asked for one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_members_that_come_at_once_cost_a_few_divisions_and_then_none() {
+    let mut world = World::start("storm", 12).await;
+    let proxy = Proxy::start(&world.cluster.bootstrap_servers, 1).await.unwrap();
+    let states: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
+    let open = Arc::new(Gate::default());
+    let servers = world.cluster.bootstrap_servers.clone();
+    let stays = world.process(&proxy.bootstrap_servers(), &open, &states[0]).await;
+    until("it has all tasks", async || partitions_of(&stays).len() == 12).await;
+    // A member joins once for each division.
+    let joinings = || proxy.requests(ApiKey::JoinGroup);
+    let before = joinings();
+    let come = world.process_of(9, &servers, &open, &states[1]).await;
+    until("all is divided", async || {
+        let all_run = come.state() == ApplicationState::Running && stays.state() == ApplicationState::Running;
+        all_run && partitions_of(&stays).len() <= 2 && partitions_of(&come).len() + partitions_of(&stays).len() == 12
+    })
+    .await;
+    world.until_stable().await;
+    let settled = joinings();
+    assert!(settled - before <= 9, "{} divisions for nine members that came together", settled - before);
+    for partition in 0..12 {
+        world.write(partition, "after").await;
+    }
+    world.counted(0..12).await;
+    assert_eq!(joinings(), settled, "nobody asks for another one");
+    come.close().await.unwrap();
+    stays.close().await.unwrap();
 }

@@ -6,10 +6,15 @@ mod cluster;
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use atonce::{Application, DiskEngine, RestoreListener, RestoringStore, TaskId};
+use atonce::client::{Position, ProducerRecord, TopicPartition};
+use atonce::error::WorkerError;
+use atonce::{
+    Application, DiskEngine, Error, RestoreListener, RestoringStore, TaskId, TopologyBuilder, WorkerVerdict, store,
+};
 use atonce_kernel::{Timestamp, Uuid};
 use atonce_streams_core::Guarantee;
 use atonce_streams_core::store::{Direction, StoreBatch, StoreEngine, StorePosition};
@@ -237,4 +242,98 @@ async fn after_the_engine_gave_up_every_store_is_read_before_it_is_used() {
     assert!(world.stores().with_file_name("stores.untrusted").join("1_0.counts").join("reason.txt").exists());
     // It is gone already when the application starts.
     assert_eq!(world.count_again(None).await, []);
+}
+
+/// The disk fails while the engine writes a memtable: from then on it refuses all writes. Workers that take the places of those that ended for it open it
+/// anew, with what was there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_gave_up_is_opened_anew_by_the_worker_that_is_put_in_the_place_of_another() {
+    const KEYS: usize = 60;
+    let cluster = Cluster::start("gave-up").await;
+    cluster.create("in", 2).await;
+    cluster.create("out", 2).await;
+    let state = tempfile::tempdir().unwrap();
+    let builder = TopologyBuilder::new();
+    builder
+        .stream::<String, String>(cluster.name("in"))
+        .group_by_key()
+        .reduce(|_, value| value, store("values"))
+        .to_stream()
+        .map_values(|value| i64::try_from(value.map_or(0, |value| value.len())).unwrap())
+        .to(cluster.name("out"));
+    let stores = state.path().join(cluster.name("app")).join("stores");
+    let is_well_again = Arc::new(AtomicU64::new(0));
+    let (replaced, spoilt) = (Arc::clone(&is_well_again), stores.clone());
+    let mut running = Application::builder(cluster.name("app"), builder.build().unwrap())
+        .bootstrap_servers(cluster.bootstrap_servers.as_str())
+        .commit_interval(Duration::from_millis(30))
+        .session_timeout(Duration::from_secs(6))
+        .workers(2)
+        .state_dir(state.path())
+        .on_worker_error(move |error| {
+            assert!(matches!(error, Error::Worker { source: WorkerError::Store(_), .. }), "{error}");
+            if replaced.fetch_add(1, Ordering::SeqCst) == 0 {
+                move_tables(&spoilt, "elsewhere", "tables");
+            }
+            WorkerVerdict::Replace
+        })
+        .start()
+        .await
+        .unwrap();
+    running.wait_until_running().await;
+    // Folders that are not there cannot be written to, whoever asks.
+    assert!(move_tables(&stores, "tables", "elsewhere") >= 2);
+    let producer = cluster.client.producer().start().await.unwrap();
+    for key in 0..KEYS {
+        // More than a memtable holds, in one of the two tasks: the other worker writes nothing.
+        let record = ProducerRecord::to(cluster.name("in")).partition(0).key(format!("key-{key}"));
+        let _delivery = producer.send(record.value("v".repeat(500_000))).await.unwrap();
+    }
+    producer.flush().await.unwrap();
+    until("both workers are replaced", || is_well_again.load(Ordering::SeqCst) >= 2).await;
+    for partition in 0..2 {
+        let record = ProducerRecord::to(cluster.name("in")).partition(partition).key(format!("last-{partition}"));
+        let _delivery = producer.send(record.value("v")).await.unwrap();
+    }
+    producer.close().await.unwrap();
+    let all = (0..2).map(|index| (TopicPartition::new(cluster.name("out"), index), Position::Earliest));
+    let mut consumer = cluster.client.consumer().read_committed().assign(all).await.unwrap();
+    let mut found: Vec<String> = Vec::new();
+    let reading = async {
+        while found.len() < KEYS + 2 {
+            let batch = consumer.next_batch().await.unwrap().unwrap();
+            found.extend(batch.into_iter().map(|it| String::from_utf8(it.key.unwrap().to_vec()).unwrap()));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), reading).await.expect("all is processed");
+    found.sort_unstable();
+    let mut expected: Vec<String> = (0..KEYS).map(|key| format!("key-{key}")).collect();
+    expected.extend((0..2).map(|partition| format!("last-{partition}")));
+    expected.sort_unstable();
+    assert_eq!(found, expected, "each once");
+    assert_eq!(running.statistics().rebuilt_stores, 0, "what the stores held was whole");
+    running.close().await.unwrap();
+}
+
+/// Renames the folders of that name in all stores; says how many there were.
+fn move_tables(stores: &Path, from: &str, to: &str) -> usize {
+    let mut moved = 0;
+    for keyspace in std::fs::read_dir(stores.join("keyspaces")).unwrap() {
+        let keyspace = keyspace.unwrap().path();
+        if keyspace.join(from).is_dir() {
+            // What lies in the other place was made meanwhile, and holds nothing.
+            let _ = std::fs::remove_dir_all(keyspace.join(to));
+            std::fs::rename(keyspace.join(from), keyspace.join(to)).unwrap();
+            moved += 1;
+        }
+    }
+    moved
+}
+
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = std::time::Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < Duration::from_secs(60), "waited a minute: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }

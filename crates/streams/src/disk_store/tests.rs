@@ -1,5 +1,3 @@
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use atonce_kernel::{Timestamp, Uuid};
 use atonce_streams_core::Guarantee;
 
@@ -164,4 +162,46 @@ fn a_store_that_is_opened_and_closed_again_and_again_is_as_it_was() {
         store.sync().unwrap();
         assert_eq!(engine.take_set_aside(TASK, "s"), None);
     }
+}
+
+/// Makes the engine fail at its work in the background, as a disk would: what it is to write into is not there.
+pub(crate) fn let_it_fail(engine: &DiskEngine, store: &DiskStore) {
+    let (tables, elsewhere) = (store.keyspace.path().join("tables"), store.keyspace.path().join("elsewhere"));
+    std::fs::rename(&tables, &elsewhere).unwrap();
+    let changes = |key: u32| BTreeMap::from([(Bytes::copy_from_slice(&key.to_be_bytes()), Some(Bytes::from("v")))]);
+    let mut store = engine.open_store(TASK, &store.name).unwrap();
+    let begun = Instant::now();
+    for key in 0.. {
+        let applied = store.apply(StoreBatch { changes: changes(key).into_iter().collect(), position: None });
+        if applied.is_err() && engine.has_failed() {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not fail");
+        let _ = store.keyspace.rotate_memtable();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::rename(&elsewhere, &tables).unwrap();
+}
+
+#[test]
+fn an_engine_that_has_given_up_writes_nothing_and_is_opened_anew_with_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stores");
+    let engine = DiskEngine::open(&path).unwrap();
+    let mut store = engine.open_store(TASK, "s").unwrap();
+    let batch = |offset| {
+        let changes = [(Bytes::from("key"), Some(Bytes::from(format!("{offset}"))))];
+        StoreBatch { changes: changes.into_iter().collect(), position: Some(position(offset)) }
+    };
+    store.apply(batch(1)).unwrap();
+    assert!(!engine.has_failed());
+    let_it_fail(&engine, &store);
+    assert!(matches!(store.apply(batch(2)), Err(StoreError::Engine { .. })));
+    assert!(engine.suspect_marker().exists());
+    drop((store, engine));
+    let engine = DiskEngine::open(&path).unwrap();
+    assert!(!engine.has_failed() && !engine.suspect_marker().exists(), "all was read");
+    let mut store = engine.open_store(TASK, "s").unwrap();
+    assert_eq!((store.position(), store.get(b"key").unwrap()), (Some(position(1)), Some(Bytes::from("1"))));
+    store.apply(batch(2)).unwrap();
 }
