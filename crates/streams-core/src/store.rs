@@ -1,6 +1,7 @@
 //! State: engines of bytes behind [`StateStore`], and over them the changes of the interval, which only a known commit lets through.
 //!
-//! A read looks at the overlay, then at what was read or committed lately, then at the engine. The engine's only write is
+//! What the interval has changed, and what was read or committed lately, stand in one map: a read looks there, then at the engine, and a key
+//! that was touched costs one look each time. The engine's only write is
 //! [`StateStore::apply`]: changes and change-log position in one atomic batch. So an engine never holds what did not commit, and
 //! a crash costs the tail of the change log, never the store.
 //!
@@ -9,7 +10,7 @@
 //! **What it does not know**: where an engine keeps its bytes; topics' ids and ends (see [`crate::restore`]).
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::marker::PhantomData;
 use std::ops::Bound;
@@ -302,7 +303,10 @@ pub fn is_empty_range(from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
 
 /// Values read or committed lately, so that a hot key is not read from the engine again after each commit.
 /// Per store: some hundred thousand words with their counts; when it is full it begins anew.
-const RECENT_BYTES_MAX: usize = 8 << 20;
+const RECENT_BYTES_MAX: usize = 12 << 20;
+
+/// The map's own cost for an entry, roughly.
+const ENTRY_BYTES: usize = 96;
 
 /// Entries that a scan asks an engine for at a time.
 const SCAN_PAGE: usize = 256;
@@ -330,11 +334,39 @@ impl Stamped {
     }
 }
 
-/// A change of the interval: the new value or the deletion, with its time.
-#[derive(Clone, Debug)]
-struct Change {
+/// What is known of a key.
+#[derive(Debug)]
+struct Known {
+    /// As this interval has it.
+    value: Option<Stamped>,
+    /// Its place among what the interval has changed; `None`: that is what was committed.
+    change: Option<usize>,
+}
+
+/// A key that the interval has changed. Its new value is in the map.
+#[derive(Debug)]
+struct Changed {
+    key: Bytes,
+    /// Of the change, which may be a deletion.
     timestamp: Timestamp,
-    value: Option<Bytes>,
+    committed: Committed,
+}
+
+/// What was committed of a key.
+#[derive(Clone, Debug)]
+enum Committed {
+    /// The engine has to be asked.
+    NotRead,
+    Read(Option<Stamped>),
+}
+
+/// What stood before a change of the record that is being processed.
+#[derive(Debug)]
+struct Undo {
+    key: Bytes,
+    value: Option<Stamped>,
+    /// When the interval had changed it before; `None`: it had not.
+    changed_at: Option<Timestamp>,
 }
 
 /// What processors have asked of a store since its task was made, of what was undone later too.
@@ -360,12 +392,17 @@ pub struct TaskStore {
     /// The largest batch that the change log takes, if known.
     changelog_bytes_max: Option<usize>,
     engine: Box<dyn StateStore>,
-    overlay: BTreeMap<Bytes, Change>,
+    known: HashMap<Bytes, Known, BuildHasherDefault<FixedHasher>>,
+    known_bytes: usize,
+    /// So many bytes, and what has not changed is forgotten.
+    known_bytes_max: usize,
+    /// The overlay: in the order of the keys' first changes in this interval.
+    changed: Vec<Changed>,
     overlay_bytes: usize,
-    /// What the overlay held before each change of the record that is being processed, so that one record can be undone.
-    undo: Option<Vec<(Bytes, Option<Change>)>>,
-    recent: HashMap<Bytes, Option<Stamped>, BuildHasherDefault<FixedHasher>>,
-    recent_bytes: usize,
+    /// The changed keys in their order, kept from the first scan on: most stores are never scanned.
+    changed_in_order: Option<BTreeSet<Bytes>>,
+    /// So that one record can be undone.
+    undo: Option<Vec<Undo>>,
     counts: Cell<StoreCounts>,
 }
 
@@ -378,11 +415,13 @@ impl TaskStore {
             changelog,
             changelog_bytes_max: None,
             engine,
-            overlay: BTreeMap::new(),
+            known: HashMap::default(),
+            known_bytes: 0,
+            known_bytes_max: RECENT_BYTES_MAX,
+            changed: Vec::new(),
             overlay_bytes: 0,
+            changed_in_order: None,
             undo: None,
-            recent: HashMap::default(),
-            recent_bytes: 0,
             counts: Cell::default(),
         }
     }
@@ -437,22 +476,27 @@ impl TaskStore {
     /// The value of `key`, changes of this interval included.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Stamped>, StoreError> {
         self.count(|counts| counts.gets += 1);
-        if let Some(change) = self.overlay.get(key) {
+        if let Some(known) = self.known.get(key) {
             self.count(|counts| counts.hits += 1);
-            let stamp = |value: &Bytes| Stamped { timestamp: change.timestamp, value: value.clone() };
-            return Ok(change.value.as_ref().map(stamp));
-        }
-        if let Some(known) = self.recent.get(key) {
-            self.count(|counts| counts.hits += 1);
-            return Ok(known.clone());
+            return Ok(known.value.clone());
         }
         let found = self.engine.get(key)?.map(|bytes| self.decode(bytes)).transpose()?;
-        self.remember(Bytes::copy_from_slice(key), found.clone());
+        let key = Bytes::copy_from_slice(key);
+        self.known_bytes += bytes_of(&key, found.as_ref());
+        self.known.insert(key, Known { value: found.clone(), change: None });
+        self.forget_some();
         Ok(found)
     }
 
     /// The value of `key` as of the last commit.
     pub fn committed(&self, key: &[u8]) -> Result<Option<Stamped>, StoreError> {
+        if let Some(known) = self.known.get(key) {
+            match known.change.and_then(|place| self.changed.get(place)).map(|changed| &changed.committed) {
+                None => return Ok(known.value.clone()),
+                Some(Committed::Read(value)) => return Ok(value.clone()),
+                Some(Committed::NotRead) => {}
+            }
+        }
         self.engine.get(key)?.map(|bytes| self.decode(bytes)).transpose()
     }
 
@@ -472,14 +516,36 @@ impl TaskStore {
             None => counts.deletes += 1,
         });
         self.overlay_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
-        match &mut self.undo {
+        let value = value.map(|value| Stamped { timestamp, value });
+        self.known_bytes += value.as_ref().map_or(0, |stamped| stamped.value.len());
+        let place = self.changed.len();
+        let undo = match self.known.get_mut(&key) {
+            Some(known) => {
+                let before = std::mem::replace(&mut known.value, value);
+                self.known_bytes -= before.as_ref().map_or(0, |stamped| stamped.value.len());
+                let changed_at = match known.change.and_then(|place| self.changed.get_mut(place)) {
+                    Some(changed) => Some(std::mem::replace(&mut changed.timestamp, timestamp)),
+                    None => {
+                        known.change = Some(place);
+                        let committed = Committed::Read(before.clone());
+                        self.changed.push(Changed { key: key.clone(), timestamp, committed });
+                        None
+                    }
+                };
+                Undo { key, value: before, changed_at }
+            }
             None => {
-                self.overlay.insert(key, Change { timestamp, value });
+                self.known_bytes += bytes_of(&key, None);
+                self.known.insert(key.clone(), Known { value, change: Some(place) });
+                self.changed.push(Changed { key: key.clone(), timestamp, committed: Committed::NotRead });
+                Undo { key, value: None, changed_at: None }
             }
-            Some(undo) => {
-                let before = self.overlay.insert(key.clone(), Change { timestamp, value });
-                undo.push((key, before));
-            }
+        };
+        if let (Some(in_order), None) = (&mut self.changed_in_order, undo.changed_at) {
+            in_order.insert(undo.key.clone());
+        }
+        if let Some(undone) = &mut self.undo {
+            undone.push(undo);
         }
         Ok(())
     }
@@ -491,27 +557,87 @@ impl TaskStore {
 
     /// Takes back what was changed since [`begin_record`](Self::begin_record).
     pub fn undo_record(&mut self) {
-        for (key, before) in self.undo.take().unwrap_or_default().into_iter().rev() {
-            match before {
-                Some(change) => self.overlay.insert(key, change),
-                None => self.overlay.remove(&key),
-            };
+        for Undo { key, value, changed_at } in self.undo.take().unwrap_or_default().into_iter().rev() {
+            let Some(known) = self.known.get_mut(&key) else { continue };
+            let length = |value: &Option<Stamped>| value.as_ref().map_or(0, |stamped| stamped.value.len());
+            self.known_bytes = self.known_bytes + length(&value) - length(&known.value);
+            known.value = value;
+            match changed_at {
+                Some(timestamp) => {
+                    if let Some(changed) = known.change.and_then(|place| self.changed.get_mut(place)) {
+                        changed.timestamp = timestamp;
+                    }
+                }
+                // Its first change, and, taken back from the end, the last of all that were.
+                None => {
+                    known.change = None;
+                    self.take_back_last();
+                }
+            }
         }
+    }
+
+    /// The key that was last to be changed for the first time is not changed any more.
+    fn take_back_last(&mut self) {
+        let Some(Changed { key, committed, .. }) = self.changed.pop() else { return };
+        if let Some(in_order) = &mut self.changed_in_order {
+            in_order.remove(&key);
+        }
+        match committed {
+            Committed::NotRead => self.forget(&key),
+            Committed::Read(value) => {
+                if let Some(known) = self.known.get_mut(&key) {
+                    let length = |value: &Option<Stamped>| value.as_ref().map_or(0, |stamped| stamped.value.len());
+                    self.known_bytes = self.known_bytes + length(&value) - length(&known.value);
+                    *known = Known { value, change: None };
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, key: &Bytes) {
+        if let Some(known) = self.known.remove(key) {
+            self.known_bytes -= bytes_of(key, known.value.as_ref());
+        }
+    }
+
+    /// Forgets all that has not changed, once it is too much. What has changed must stay, however much it is; that is why the limit grows with
+    /// it: else every read of a large interval would go through all of it.
+    fn forget_some(&mut self) {
+        if self.known_bytes > self.known_bytes_max {
+            self.forget_unchanged();
+            self.known_bytes_max = RECENT_BYTES_MAX.max(2 * self.known_bytes);
+        }
+    }
+
+    fn forget_unchanged(&mut self) {
+        self.known.retain(|_, known| known.change.is_some());
+        self.known_bytes = self.known.iter().map(|(key, known)| bytes_of(key, known.value.as_ref())).sum();
+    }
+
+    /// The new value of a key that has changed.
+    fn new_value(&self, changed: &Changed) -> Option<&Stamped> {
+        self.known.get(&changed.key).and_then(|known| known.value.as_ref())
     }
 
     /// The keys that the interval has changed, with their new values, in the order of the keys' bytes.
     pub fn changes(&self) -> impl Iterator<Item = (Bytes, Option<Bytes>, Timestamp)> + '_ {
-        self.overlay.iter().map(|(key, change)| (key.clone(), change.value.clone(), change.timestamp))
+        let mut changed: Vec<&Changed> = self.changed.iter().collect();
+        changed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let value = |changed| self.new_value(changed).map(|stamped| stamped.value.clone());
+        changed.into_iter().map(move |changed| (changed.key.clone(), value(changed), changed.timestamp))
     }
 
     /// Up to `limit` entries between two keys, changes of this interval included.
     pub fn scan(
-        &self,
+        &mut self,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
         direction: Direction,
         limit: usize,
     ) -> Result<Vec<(Bytes, Stamped)>, StoreError> {
+        let changed = &self.changed;
+        self.changed_in_order.get_or_insert_with(|| changed.iter().map(|changed| changed.key.clone()).collect());
         let (mut from, mut to) = (from.map(Bytes::copy_from_slice), to.map(Bytes::copy_from_slice));
         let mut found = Vec::new();
         while found.len() < limit && !is_empty_range(from.as_ref().map(AsRef::as_ref), to.as_ref().map(AsRef::as_ref)) {
@@ -534,9 +660,8 @@ impl TaskStore {
                 (Some(last), Direction::Descending) => (Bound::Included(last.clone()), high),
                 (None, _) => (low, high),
             };
-            for (key, change) in self.overlay.range((low, high)) {
-                let stamp = |value: &Bytes| Stamped { timestamp: change.timestamp, value: value.clone() };
-                merged.insert(key.clone(), change.value.as_ref().map(stamp));
+            for key in self.changed_in_order.iter().flat_map(|in_order| in_order.range((low.clone(), high.clone()))) {
+                merged.insert(key.clone(), self.known.get(key).and_then(|known| known.value.clone()));
             }
             let alive = merged.into_iter().filter_map(|(key, value)| Some((key, value?)));
             match direction {
@@ -557,25 +682,25 @@ impl TaskStore {
     /// times costs its change log one record a commit.
     pub fn changelog_records(&self) -> impl Iterator<Item = ChangelogRecord> + '_ {
         self.changelog.iter().flat_map(|topic_partition| {
-            self.overlay.iter().map(|(key, change)| ChangelogRecord {
+            self.changed.iter().map(|changed| ChangelogRecord {
                 topic_partition: topic_partition.clone(),
-                key: key.clone(),
-                value: change.value.clone(),
-                timestamp: change.timestamp,
+                key: changed.key.clone(),
+                value: self.new_value(changed).map(|stamped| stamped.value.clone()),
+                timestamp: changed.timestamp,
             })
         })
     }
 
     /// The commit stands: the engine follows, in one batch.
     pub fn commit(&mut self, position: Option<StorePosition>) -> Result<(), StoreError> {
-        let overlay = std::mem::take(&mut self.overlay);
-        self.overlay_bytes = 0;
-        let mut changes = Vec::with_capacity(overlay.len());
-        for (key, change) in overlay {
-            let stamped = change.value.map(|value| Stamped { timestamp: change.timestamp, value });
-            changes.push((key.clone(), stamped.as_ref().map(Stamped::encode)));
-            self.remember(key, stamped);
+        let mut changes = Vec::with_capacity(self.changed.len());
+        for Changed { key, .. } in self.changed.drain(..) {
+            let Some(known) = self.known.get_mut(&key) else { continue };
+            known.change = None;
+            changes.push((key, known.value.as_ref().map(Stamped::encode)));
         }
+        self.interval_over();
+        self.forget_some();
         if changes.is_empty() && position.is_none() {
             return Ok(());
         }
@@ -584,15 +709,27 @@ impl TaskStore {
 
     /// The interval is undone.
     pub fn roll_back(&mut self) {
-        self.overlay.clear();
-        self.overlay_bytes = 0;
+        while !self.changed.is_empty() {
+            self.take_back_last();
+        }
+        self.interval_over();
         self.undo = None;
+    }
+
+    fn interval_over(&mut self) {
+        self.overlay_bytes = 0;
+        self.known_bytes_max = RECENT_BYTES_MAX;
+        if let Some(in_order) = &mut self.changed_in_order {
+            in_order.clear();
+        }
     }
 
     /// Follows its change log: for a store that is behind.
     pub fn restore(&mut self, records: &[ChangelogRecord], position: StorePosition) -> Result<(), StoreError> {
-        self.recent.clear();
-        self.recent_bytes = 0;
+        self.forget_unchanged();
+        for changed in &mut self.changed {
+            changed.committed = Committed::NotRead;
+        }
         let mut last: BTreeMap<Bytes, Option<Bytes>> = BTreeMap::new();
         for record in records {
             let stamped = record.value.clone().map(|value| Stamped { timestamp: record.timestamp, value }.encode());
@@ -604,8 +741,7 @@ impl TaskStore {
     /// Puts another engine in place, which must be empty or trusted; gives the old one back.
     pub fn replace_engine(&mut self, engine: Box<dyn StateStore>) -> Box<dyn StateStore> {
         self.roll_back();
-        self.recent.clear();
-        self.recent_bytes = 0;
+        self.forget_unchanged();
         std::mem::replace(&mut self.engine, engine)
     }
 
@@ -620,16 +756,6 @@ impl TaskStore {
         self.engine.sync()
     }
 
-    fn remember(&mut self, key: Bytes, value: Option<Stamped>) {
-        // 64: the map's own cost for an entry, roughly.
-        self.recent_bytes += key.len() + value.as_ref().map_or(0, |stamped| stamped.value.len()) + 64;
-        if self.recent_bytes > RECENT_BYTES_MAX {
-            self.recent.clear();
-            self.recent_bytes = 0;
-        }
-        self.recent.insert(key, value);
-    }
-
     fn decode(&self, bytes: Bytes) -> Result<Stamped, StoreError> {
         let found = bytes.len();
         Stamped::decode(bytes).ok_or_else(|| StoreError::Bytes {
@@ -639,16 +765,15 @@ impl TaskStore {
     }
 }
 
-/// FNV-1a: the same in every run, so that a run replays. Keys come from the application's own input; a crowd of chosen collisions
-/// slows that application alone, and the map is bounded.
-#[derive(Clone, Copy)]
-pub struct FixedHasher(u64);
-
-impl Default for FixedHasher {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
+/// What an entry of the map takes.
+fn bytes_of(key: &Bytes, value: Option<&Stamped>) -> usize {
+    ENTRY_BYTES + key.len() + value.map_or(0, |stamped| stamped.value.len())
 }
+
+/// The same in every run, so that a run replays; eight bytes at a time, since each record's key is hashed twice. Keys come from the
+/// application's own input; a crowd of chosen collisions slows that application alone, and the map is bounded.
+#[derive(Clone, Copy, Default)]
+pub struct FixedHasher(u64);
 
 impl Hasher for FixedHasher {
     fn finish(&self) -> u64 {
@@ -656,9 +781,25 @@ impl Hasher for FixedHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
         }
+        if !rest.is_empty() {
+            let last = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.write_u64(last);
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        // 2^64 divided by the golden ratio. Both halves of the product count: the map takes the lowest bits, which alone would
+        // depend on the first bytes of a key only.
+        let product = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product as u64) ^ ((product >> 64) as u64);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
     }
 }
 
@@ -827,7 +968,7 @@ pub struct Entries<'a, K, V> {
 impl<K: Wire, V: Wire> Entries<'_, K, V> {
     fn next_entry(&mut self) -> Result<Option<(K, V)>, StoreError> {
         let cell = self.cell.as_ref().map_err(|store| StoreError::NotConnected { store: store.clone() })?;
-        let store = cell.borrow();
+        let mut store = cell.borrow_mut();
         if self.page.len() == 0 && !self.is_done {
             let (from, to) = (self.from.as_ref().map(AsRef::as_ref), self.to.as_ref().map(AsRef::as_ref));
             let page = store.scan(from, to, self.direction, SCAN_PAGE)?;
@@ -929,6 +1070,145 @@ mod tests {
                 .collect();
             prop_assert_eq!(found, expected);
         }
+    }
+
+    /// What happens to a store.
+    #[derive(Clone, Debug)]
+    enum Happens {
+        Get(u8),
+        Put(u8, Option<u8>),
+        BeginRecord,
+        UndoRecord,
+        Commit,
+        RollBack,
+        Scan,
+        Forget,
+    }
+
+    fn happens() -> impl Strategy<Value = Happens> {
+        prop_oneof![
+            4 => (0_u8..12).prop_map(Happens::Get),
+            8 => (0_u8..12, proptest::option::of(any::<u8>())).prop_map(|(key, value)| Happens::Put(key, value)),
+            2 => Just(Happens::BeginRecord),
+            1 => Just(Happens::UndoRecord),
+            1 => Just(Happens::Commit),
+            1 => Just(Happens::RollBack),
+            1 => Just(Happens::Scan),
+            1 => Just(Happens::Forget),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is asked and undone in whatever order, a store answers as two plain maps would: what was committed, and what is new.
+        #[test]
+        fn a_store_is_what_was_committed_and_what_is_new(course in proptest::collection::vec(happens(), 1..200)) {
+            let mut store = TaskStore::new("s", Some(TopicPartition::new("c", 0)), Box::new(MemoryStore::default()));
+            let mut committed: BTreeMap<u8, (u8, i64)> = BTreeMap::new();
+            let mut new: BTreeMap<u8, (Option<u8>, i64)> = BTreeMap::new();
+            let mut before_record = None;
+            for (time, step) in (1_i64..).zip(course) {
+                match step {
+                    Happens::Get(key) => {
+                        let expected = match new.get(&key) {
+                            Some((value, time)) => value.map(|value| (value, *time)),
+                            None => committed.get(&key).copied(),
+                        };
+                        let found = store.get(&[key]).unwrap().map(|it| (it.value[0], it.timestamp.0));
+                        prop_assert_eq!(found, expected);
+                        let found = store.committed(&[key]).unwrap().map(|it| (it.value[0], it.timestamp.0));
+                        prop_assert_eq!(found, committed.get(&key).copied());
+                    }
+                    Happens::Put(key, value) => {
+                        let bytes = value.map(|value| Bytes::copy_from_slice(&[value]));
+                        store.put(Bytes::copy_from_slice(&[key]), bytes, Timestamp(time)).unwrap();
+                        new.insert(key, (value, time));
+                    }
+                    Happens::BeginRecord => {
+                        store.begin_record();
+                        before_record = Some(new.clone());
+                    }
+                    Happens::UndoRecord => {
+                        store.undo_record();
+                        if let Some(before) = before_record.take() {
+                            new = before;
+                        }
+                    }
+                    Happens::Commit => {
+                        store.begin_record();
+                        store.commit(None).unwrap();
+                        before_record = Some(BTreeMap::new());
+                        for (key, (value, time)) in std::mem::take(&mut new) {
+                            match value {
+                                Some(value) => committed.insert(key, (value, time)),
+                                None => committed.remove(&key),
+                            };
+                        }
+                    }
+                    Happens::RollBack => {
+                        store.roll_back();
+                        new.clear();
+                        before_record = None;
+                    }
+                    Happens::Scan => {
+                        let mut expected: BTreeMap<u8, u8> = committed.iter().map(|(key, (value, _))| (*key, *value)).collect();
+                        for (key, (value, _)) in &new {
+                            match value {
+                                Some(value) => expected.insert(*key, *value),
+                                None => expected.remove(key),
+                            };
+                        }
+                        let found = store.scan(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, 100).unwrap();
+                        let found: BTreeMap<u8, u8> = found.iter().map(|(key, it)| (key[0], it.value[0])).collect();
+                        prop_assert_eq!(found, expected);
+                    }
+                    Happens::Forget => store.forget_unchanged(),
+                }
+                let changes: BTreeMap<u8, (Option<u8>, i64)> =
+                    store.changes().map(|(key, value, time)| (key[0], (value.map(|value| value[0]), time.0))).collect();
+                prop_assert_eq!(&changes, &new);
+                let logged: BTreeMap<u8, (Option<u8>, i64)> = store
+                    .changelog_records()
+                    .map(|record| (record.key[0], (record.value.map(|value| value[0]), record.timestamp.0)))
+                    .collect();
+                prop_assert_eq!(&logged, &new);
+                let bytes: usize = store.known.iter().map(|(key, known)| bytes_of(key, known.value.as_ref())).sum();
+                prop_assert_eq!(store.known_bytes, bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_unchanged_keys_is_bounded_and_what_has_changed_stays() {
+        let mut store = TaskStore::new("s", None, Box::new(MemoryStore::default()));
+        let value = Bytes::from(vec![7; 1 << 20]);
+        for number in 0..40_u8 {
+            store.put(Bytes::copy_from_slice(&[number]), Some(value.clone()), Timestamp(1)).unwrap();
+            store.get(&[number]).unwrap();
+            store.get(&[number, 0]).unwrap();
+        }
+        assert_eq!(store.changes().count(), 40, "40 MiB are changed, and none is forgotten");
+        store.commit(None).unwrap();
+        assert!(store.known_bytes <= RECENT_BYTES_MAX, "{}", store.known_bytes);
+        for number in 0..40_u8 {
+            assert!(store.get(&[number]).unwrap().is_some());
+            assert!(store.known_bytes <= RECENT_BYTES_MAX + (1 << 20), "{}", store.known_bytes);
+        }
+    }
+
+    #[test]
+    fn keys_that_differ_anywhere_have_other_hashes_in_the_bits_that_a_map_takes() {
+        let hash = |key: &[u8]| {
+            let mut hasher = FixedHasher::default();
+            hasher.write_usize(key.len());
+            hasher.write(key);
+            hasher.finish()
+        };
+        let numbers = (0..4096_u32).map(|number| format!("{number:08}"));
+        let lowest: BTreeSet<u64> = numbers.clone().map(|key| hash(key.as_bytes()) & 0xfff).collect();
+        let highest: BTreeSet<u64> = numbers.map(|key| hash(key.as_bytes()) >> 52).collect();
+        // Drawn by chance, 4096 of 4096 would be about 2589 different ones.
+        assert!(lowest.len() > 2400 && highest.len() > 2400, "{} and {}", lowest.len(), highest.len());
+        assert_ne!(hash(b""), hash(b"\0"));
     }
 
     #[test]
