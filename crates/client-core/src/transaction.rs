@@ -660,7 +660,8 @@ impl TransactionManager {
                 if !self.contents.touched {
                     // No broker has heard of it: there is nothing to end, and asking would be refused (KAFKA-18401).
                     self.finish(outcome, settled_as(outcome), None);
-                    return None;
+                    // What the next transaction needs first is asked for now: nothing else would wake whoever sends it.
+                    return self.next_request(is_flushed);
                 }
                 Some(self.end_request(outcome))
             }

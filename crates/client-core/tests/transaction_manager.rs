@@ -467,3 +467,18 @@ fn all_partitions_or_none_are_added() {
     };
     assert_eq!(refusal.code(), ErrorCode::TopicAuthorizationFailed, "the reason, not its consequence");
 }
+
+#[test]
+fn the_end_of_a_transaction_that_is_over_already_asks_for_the_new_epoch_in_the_same_breath() {
+    let mut world = World::ready();
+    assert!(world.manager.begin(Protocol::V1));
+    world.send_offsets(&[0]);
+    assert_eq!(world.asks(), "add group g");
+    world.answer(CoordinatorReply::AddOffsets(ErrorCode::ProducerFenced));
+    assert_eq!(world.asks(), "abort of 7/0");
+    world.answer(CoordinatorReply::EndTxn(Ok(None)));
+    assert!(matches!(world.manager.state(), State::AbortableError(TransactionError::TimedOut(_))));
+    world.manager.end(Outcome::Abort).expect("may end");
+    // Nobody would ask the machine again: it sleeps until something happens.
+    assert_eq!(world.asks(), "init from 7/0");
+}

@@ -5,8 +5,7 @@
 //! all. Whoever does what an error's class says goes on. And what an error says did not happen did not happen.
 //!
 //! Not here, since the fake broker has no version of them that this client speaks, or words their refusals in a form of
-//! its own: AddOffsetsToTxn, OffsetFetch, JoinGroup and ConsumerGroupHeartbeat. Their verdicts stand in the client's own
-//! table.
+//! its own: AddOffsetsToTxn, OffsetFetch, JoinGroup, ConsumerGroupHeartbeat and LeaveGroup are `error_table_of_groups`'s.
 //!
 //! Regenerate with `ATONCE_REGENERATE=1`, and review the difference.
 
