@@ -34,3 +34,8 @@ pub(crate) fn neighbour(input: &[u8], chance: &mut Chance) -> Vec<u8> {
 pub(crate) fn neighbours(usually: u64) -> u64 {
     std::env::var("ATONCE_TEST_NEIGHBOURS").ok().and_then(|number| number.parse().ok()).unwrap_or(usually)
 }
+
+/// What chance begins with.
+pub(crate) fn seed() -> u64 {
+    std::env::var("ATONCE_TEST_SEED").ok().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
