@@ -42,6 +42,42 @@ pub struct MemberAssignment {
 }
 
 /// Divides partitions among members. Called on the leader only, with every member's subscription.
+///
+/// ```
+/// use atonce_client::{Assignor, ClusterTopics, MemberAssignment, MemberSubscription, RangeAssignor, TopicPartition};
+/// use bytes::Bytes;
+///
+/// /// The first member does all, the others wait.
+/// struct OneDoesAll;
+///
+/// impl Assignor for OneDoesAll {
+///     fn name(&self) -> &str {
+///         "one-does-all"
+///     }
+///
+///     fn assign(&self, topics: &ClusterTopics, members: &[MemberSubscription]) -> Vec<MemberAssignment> {
+///         let Some(first) = members.iter().min_by_key(|member| &member.member_id) else { return Vec::new() };
+///         let all = topics.iter().flat_map(|(topic, count)| (0..*count).map(|it| TopicPartition::new(topic.clone(), it)));
+///         vec![MemberAssignment { member_id: first.member_id.clone(), partitions: all.collect(), userdata: Bytes::new() }]
+///     }
+/// }
+///
+/// let member = |id: &str| MemberSubscription {
+///     member_id: id.into(),
+///     instance_id: None,
+///     topics: vec!["orders".into()],
+///     userdata: Bytes::new(),
+///     owned: Vec::new(),
+///     generation_id: -1,
+///     rack_id: None,
+/// };
+/// let (topics, members) = (ClusterTopics::from([("orders".into(), 4)]), [member("b"), member("a")]);
+/// let shares = |assignor: &dyn Assignor| {
+///     assignor.assign(&topics, &members).iter().map(|it| it.partitions.len()).collect::<Vec<_>>()
+/// };
+/// assert_eq!(shares(&OneDoesAll), [4]);
+/// assert_eq!(shares(&RangeAssignor), [2, 2]);
+/// ```
 pub trait Assignor: Send + Sync + 'static {
     /// The protocol's name; all members of a group must share one.
     fn name(&self) -> &str;
