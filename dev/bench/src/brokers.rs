@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::{fs, thread};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -195,12 +196,21 @@ fn run(mut command: Command) -> Result<()> {
     Ok(())
 }
 
+/// Ports below those that Linux gives to outgoing connections (from 32768 on): one of these could take the port of a broker that is away for a
+/// moment, and whoever connects to it meanwhile could even meet himself.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
 /// A free port whose neighbour, which Apache Kafka's controller takes, is free too.
-fn two_free_ports() -> Result<u16> {
-    for _ in 0..100 {
-        let first = TcpListener::bind("127.0.0.1:0")?;
-        let port = first.local_addr()?.port();
-        if port < u16::MAX && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+pub(crate) fn two_free_ports() -> Result<u16> {
+    // Two runs side by side begin elsewhere, and so do two calls of one.
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let begin = std::process::id() * 38 + u32::from(call) * 2;
+    for step in 0..1_000 {
+        let place = u16::try_from((begin + step * 2) % u32::from(PORTS.end - PORTS.start))?;
+        let port = PORTS.start + place;
+        let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if is_free(port) && is_free(port + 1) {
             return Ok(port);
         }
     }

@@ -116,6 +116,13 @@ impl Client {
         self.child.id()
     }
 
+    /// SIGKILL; it is gone when this returns.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// A command whose cost does not matter.
     pub(crate) fn call(&mut self, command: &str) -> Result<Value> {
         self.send(command)?;

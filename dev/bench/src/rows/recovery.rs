@@ -9,14 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rustix::process::Signal;
 
 use super::Workbench;
 use super::streams::{Guarantee, Kind, PARTITIONS, Stage, Who, start_command};
 use crate::brokers::Durability;
 use crate::clients::{Client, our_application};
 use crate::figures::{Bar, Line, Sample};
-use crate::processes;
 use crate::raw_client::RawClient;
 use crate::rounds::{Round, in_turn};
 
@@ -113,9 +111,8 @@ impl Victim {
         // It shall be in the middle of its work.
         let side = stage.side(self.who)?;
         thread::sleep(Duration::from_secs(1));
-        let pid = side.application.pid();
         let killed_at = Instant::now();
-        processes::signal(pid, Signal::KILL);
+        side.application.kill()?;
         stage.start_again(workbench, self.who)?;
         let side = stage.side(self.who)?;
         let mut asking = RawClient::connect(&side.address)?;

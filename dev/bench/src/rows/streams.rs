@@ -5,14 +5,13 @@
 //! then, which costs both sides the same little; nobody reads the results meanwhile.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
 use super::Workbench;
-use crate::brokers::{APACHE_KAFKA, Broker, Durability};
+use crate::brokers::{APACHE_KAFKA, Broker, Durability, two_free_ports};
 use crate::clients::{Client, our_application};
 use crate::figures::{Bar, Figure, Line, Sample};
 use crate::processes;
@@ -142,8 +141,7 @@ impl Stage {
             let (address, broker) = match who {
                 Who::Embedded => {
                     // A port of its own, so that it is found again after a restart.
-                    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-                    let address = format!("127.0.0.1:{port}");
+                    let address = format!("127.0.0.1:{}", two_free_ports()?);
                     stage.start_embedded(&mut application, &address)?;
                     (address, None)
                 }
