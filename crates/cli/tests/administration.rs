@@ -2,9 +2,17 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
 
 use atonce::{Application, TopologyBuilder, store};
+use atonce_kernel::{ProducerIdentity, Sequence};
+use atonce_protocol::frame::{self, RequestHeader};
+use atonce_protocol::messages::init_producer_id_request::InitProducerIdRequest;
+use atonce_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use atonce_protocol::records::{BatchBuilder, BatchOptions};
+use atonce_protocol::{Message as _, Reader, Request};
 use serde_json::{Value, json};
 use support::{Running, Served, atonce, fail, run, succeed};
 
@@ -283,6 +291,76 @@ fn transactions_are_listed_described_and_ended() {
     drop(torn);
     let told = fail(&mut broker.atonce(&["transactions", "describe", "nobody"]), 1);
     assert!(told.contains("TRANSACTIONAL_ID_NOT_FOUND") && told.contains("atonce transactions list"), "{told}");
+}
+
+/// A batch of the older protocol whose partition never was in its transaction, which the broker takes where it is told not to look.
+#[test]
+fn a_transaction_that_no_coordinator_will_end_is_found_hanging_and_ended() {
+    let data = tempfile::tempdir().expect("a folder");
+    let broker = start(&data);
+    succeed(&mut broker.atonce(&["topics", "create", "orders", "--partitions", "1"]), "");
+    let unverified = "transaction.partition.verification.enable=false";
+    succeed(&mut broker.atonce(&["configs", "alter", "brokers", "--set", unverified]), "");
+    let init = InitProducerIdRequest {
+        transactional_id: Some("late".to_owned()),
+        transaction_timeout_ms: 60_000,
+        producer_id: -1,
+        producer_epoch: -1,
+        ..Default::default()
+    };
+    let init = ask(&broker, 4, &init);
+    assert_eq!(init.error_code, 0);
+    let mut batch = BatchBuilder::default();
+    batch.append(1000, None, Some(b"late"), []).expect("small");
+    let options = BatchOptions {
+        producer: ProducerIdentity::new(init.producer_id, init.producer_epoch),
+        base_sequence: Sequence::FIRST,
+        is_transactional: true,
+        ..Default::default()
+    };
+    let records = Some(batch.finish(&options).expect("a batch"));
+    let partition_data = vec![PartitionProduceData { index: 0, records, ..Default::default() }];
+    let topic_data = vec![TopicProduceData { name: "orders".to_owned(), partition_data, ..Default::default() }];
+    let produce = ProduceRequest {
+        transactional_id: Some("late".to_owned()),
+        acks: -1,
+        timeout_ms: 10_000,
+        topic_data,
+        ..Default::default()
+    };
+    assert_eq!(ask(&broker, 11, &produce).responses[0].partition_responses[0].error_code, 0);
+    produce_behind(&broker);
+
+    let found = lines(&broker, &["transactions", "hanging", "--silent-for", "0s", "--json"]);
+    assert_eq!(
+        fields(&found, &["topic", "partition", "start_offset", "producer_id"]),
+        json!([["orders", 0, 0, init.producer_id]])
+    );
+    let read = ["consume", "orders", "--from", "beginning", "--until-end"];
+    let abort = ["transactions", "abort", "--topic", "orders", "--partition", "0", "--start-offset", "0"];
+    succeed(&mut broker.atonce(&abort), "");
+    assert_eq!(lines(&broker, &["transactions", "hanging", "--silent-for", "0s", "--json"]), [] as [Value; 0]);
+    assert_eq!(succeed(&mut broker.atonce(&read), ""), "behind it\n");
+}
+
+fn produce_behind(broker: &Served) {
+    produce(broker, "0", "behind it\n");
+    let ends = only(broker, &["topics", "describe", "orders", "--json"])["partitions"][0].clone();
+    assert_eq!((&ends["last_stable_offset"], &ends["high_watermark"]), (&json!(0), &json!(2)), "readers wait");
+}
+
+/// Sends a request that no client of ours would, and reads the answer.
+fn ask<R: Request>(broker: &Served, version: i16, request: &R) -> R::Response {
+    let mut stream = TcpStream::connect(&broker.address).expect("it listens");
+    let header = RequestHeader::new(R::KEY, version, 1, Some("by hand"));
+    stream.write_all(&frame::encode_request(&header, request).expect("it can be written")).expect("sent");
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).expect("an answer");
+    let mut answer = vec![0; usize::try_from(i32::from_be_bytes(length)).expect("a length")];
+    stream.read_exact(&mut answer).expect("all of it");
+    let mut reader = Reader::new(answer.into());
+    frame::decode_response_header(&mut reader, R::KEY, version).expect("its header");
+    R::Response::decode(&mut reader, version).expect("an answer")
 }
 
 #[test]
