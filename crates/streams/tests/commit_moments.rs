@@ -12,7 +12,7 @@ use atonce::client::{GroupId, Position, ProducerRecord, TopicName, TopicPartitio
 use atonce::error::WorkerError;
 use atonce::{
     Application, ApplicationBuilder, Error, Forward, Guarantee, Processor, ProcessorError, Punctuation, Record,
-    Schedule, Stores, Topology, TopologyBuilder, store,
+    Schedule, Stores, Topology, TopologyBuilder,
 };
 use cluster::Cluster;
 
@@ -174,30 +174,4 @@ async fn at_most_once_commits_a_batch_before_it_processes_any_of_it() {
     assert!(done.len() > 400);
     let twice: Vec<&String> = done.iter().filter(|(_, times)| **times > 1).map(|(key, _)| key).collect();
     assert!(twice.is_empty(), "{} were done twice: {twice:?}", twice.len());
-}
-
-/// By time it is every millisecond, if asked for; or it is the changes that wait in memory, long before the time is up.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interval_ends_after_a_millisecond_or_with_the_bytes_that_it_may_keep_in_memory() {
-    let intervals: [fn(ApplicationBuilder) -> ApplicationBuilder; 2] = [
-        |it| it.commit_interval(Duration::from_millis(1)),
-        |it| {
-            let it = it.commit_interval(Duration::from_secs(600)).transaction_timeout(Duration::from_secs(700));
-            it.commit_after_bytes(10_000)
-        },
-    ];
-    for (index, set) in intervals.into_iter().enumerate() {
-        let cluster = Cluster::start("interval").await;
-        let state = tempfile::tempdir().unwrap();
-        load(&cluster).await;
-        let builder = TopologyBuilder::new();
-        let read = builder.stream::<String, String>(cluster.name("in"));
-        read.group_by_key().count(store("counts")).to_stream().to(cluster.name("out"));
-        let running = set(application(&cluster, builder.build().unwrap(), &state)).start().await.unwrap();
-        // A task processes a thousand records, and looks at the time and at what it keeps.
-        let seen = output(&cluster, 1000).await;
-        assert!(seen.len() >= 1000, "setting {index}: {} are committed", seen.len());
-        running.close().await.unwrap();
-        assert_eq!(output(&cluster, RECORDS as usize).await.len(), RECORDS as usize, "setting {index}");
-    }
 }
