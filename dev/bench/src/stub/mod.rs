@@ -4,7 +4,7 @@
 
 mod reading;
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
@@ -77,7 +77,10 @@ fn accept(listener: &TcpListener) {
     let Ok(port) = listener.local_addr().map(|address| i32::from(address.port())) else { return };
     for connection in listener.incoming().flatten() {
         thread::spawn(move || {
-            if let Err(error) = serve(connection, port) {
+            if let Err(error) = serve(connection, port)
+                // A client that has been measured ends as it likes.
+                && error.downcast_ref().map(io::Error::kind) != Some(io::ErrorKind::ConnectionReset)
+            {
                 let _ = writeln!(std::io::stderr(), "the stub ends a connection: {error:#}");
             }
         });
