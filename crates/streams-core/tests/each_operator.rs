@@ -1,6 +1,6 @@
 //! Each operator by itself: what goes in, and what a reader of committed records gets.
 
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc;
 
 use atonce_kernel::Timestamp;
 use atonce_streams_core::test_driver::TestDriver;
@@ -68,16 +68,16 @@ fn filter_keeps_what_it_is_told_and_filter_not_the_others() {
 
 #[test]
 fn peek_and_for_each_look_at_every_record_and_only_peek_hands_it_on() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let (peeked, done) = (Arc::clone(&seen), Arc::clone(&seen));
+    let (peeked, seen) = mpsc::channel();
+    let done = peeked.clone();
     check(
         move |numbers| {
-            numbers.clone().for_each(move |_, n| done.lock().unwrap().push(n * 100));
-            numbers.peek(move |_, n| peeked.lock().unwrap().push(*n))
+            numbers.clone().for_each(move |_, n| done.send(n * 100).unwrap());
+            numbers.peek(move |_, n| peeked.send(*n).unwrap())
         },
         &named(&[("a", 1), ("b", 2), ("a", 3), ("b", 4)]),
     );
-    assert_eq!(*seen.lock().unwrap(), [100, 1, 200, 2, 300, 3, 400, 4]);
+    assert_eq!(seen.try_iter().collect::<Vec<_>>(), [100, 1, 200, 2, 300, 3, 400, 4]);
 }
 
 #[test]
