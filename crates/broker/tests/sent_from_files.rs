@@ -147,11 +147,12 @@ async fn a_topic_that_is_deleted_while_its_records_are_on_their_way_arrives_whol
     let mut whole = 0;
     for _ in &asked[1..] {
         let (_, answer) = late.receive::<FetchRequest>(12).await;
-        let bytes = records(&answer);
-        if bytes.iter().any(|records| !records.is_empty()) {
-            assert_eq!(bytes, records(&expected), "an answer that began before the topic went");
-            whole += 1;
+        let found = records(&answer);
+        // The topic may go between two partitions of one answer: what is there of each is whole.
+        for (found, expected) in found.iter().zip(records(&expected)) {
+            assert!(found.is_empty() || *found == expected, "{} bytes instead of {}", found.len(), expected.len());
         }
+        whole += usize::from(found.iter().all(|records| !records.is_empty()));
     }
     assert!(first.ends_with(&[0, 0, 0]), "the first ends as an answer does");
     assert!(whole < 29, "the topic is gone for the last of them");
