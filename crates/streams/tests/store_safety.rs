@@ -247,7 +247,7 @@ async fn after_the_engine_gave_up_every_store_is_read_before_it_is_used() {
 /// The disk fails while the engine writes a memtable: from then on it refuses all writes. Workers that take the places of those that ended for it open it
 /// anew, with what was there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "whether the engine's background write fails is a matter of chance: by itself, with --ignored"]
+#[ignore = "failed once for a reason not yet known, waiting for the workers to be replaced: by itself, with --ignored"]
 async fn an_engine_that_gave_up_is_opened_anew_by_the_worker_that_is_put_in_the_place_of_another() {
     const KEYS: usize = 60;
     let cluster = Cluster::start("gave-up").await;
